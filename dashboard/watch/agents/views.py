@@ -150,7 +150,7 @@ def again(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
             messages.error(request, str(error))
             return redirect(agent_path(known.name, agent))
         mutes.send(known, ask, Actor.of(request))
-    return redirect(f"{agent_path(known.name, agent)}#told")
+    return redirect(f"{agent_path(known.name, agent)}#mute-request")
 
 
 def _ask(
@@ -170,7 +170,7 @@ def _ask(
         form.add_error(None, str(error))
         return _page(request, scenario, agent, form, 422)
     mutes.send(scenario, ask, Actor.of(request))
-    return redirect(f"{agent_path(scenario.name, agent)}#told")
+    return redirect(f"{agent_path(scenario.name, agent)}#mute-request")
 
 
 def _full(scenario: Scenario, agent: str, now: int) -> bool:

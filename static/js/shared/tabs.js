@@ -186,10 +186,10 @@ export function followTabs() {
     try {
       const answer = await fetch(nav.dataset.tabs, { signal: AbortSignal.timeout(PATIENCE_MS) });
       if (!answer.ok || answer.redirected) throw new Error(`status ${answer.status}`);
-      const told = await answer.json();
-      showCount(document.getElementById("open-incidents"), told.incidents);
-      showTeamBoards(told.filters, told.tabs);
-      if (live === undefined) showBoards(told, hasBanner === undefined);
+      const boards = await answer.json();
+      showCount(document.getElementById("open-incidents"), boards.incidents);
+      showTeamBoards(boards.filters, boards.tabs);
+      if (live === undefined) showBoards(boards, hasBanner === undefined);
     } catch {
       if (live === undefined) markStale(now());
     }
@@ -200,9 +200,9 @@ export function followTabs() {
 }
 
 /** Show what the server says of all boards. */
-function showBoards(told, hasNoBanner) {
-  showBadges(told.badges, told.tabs);
-  showBoardTroubles(told.board_troubles);
-  if (hasNoBanner) showStandstill(told.standstill);
+function showBoards(boards, hasNoBanner) {
+  showBadges(boards.badges, boards.tabs);
+  showBoardTroubles(boards.board_troubles);
+  if (hasNoBanner) showStandstill(boards.standstill);
   markStale(null);
 }

@@ -155,6 +155,6 @@ def faults() -> Iterator[list[str]]:
 
     Refusals by the content security policy are among them.
     """
-    found: list[str] = []
-    yield found
-    assert found == []
+    console_errors: list[str] = []
+    yield console_errors
+    assert console_errors == []

@@ -35,7 +35,7 @@ def test_a_muted_agent_counts_nothing_until_it_is_heard_again(
     page = open_as("operator", "/agents/?scenario=attack")
     page.get_by_role("link", name=agent).click()
     ask(page, "Mute…", "it cries wolf", "Mute")
-    expect(page.locator("#told")).to_contain_text("in force in all")
+    expect(page.locator("#mute-request")).to_contain_text("in force in all")
     expect(page.locator(".mute-status")).to_contain_text("muted by operator, ends in")
 
     name = "3 votes: 1 Under attack, 2 Clear; 1 of them muted"
@@ -55,8 +55,8 @@ def test_a_muted_agent_counts_nothing_until_it_is_heard_again(
     assert serious_in_both(page) == []
     assert too_wide_in(page) == []
     ask(page, "Unmute…", "mended", "Unmute")
-    expect(page.locator("#told")).to_contain_text("Unmuted by operator")
-    expect(page.locator("#told")).to_contain_text("in force in all")
+    expect(page.locator("#mute-request")).to_contain_text("Unmuted by operator")
+    expect(page.locator("#mute-request")).to_contain_text("in force in all")
     expect(panel).not_to_contain_text("its vote does not count")
 
     listed = open_as("operator", "/agents/?scenario=attack")

@@ -61,9 +61,9 @@ def board(open_as: Open, prefix: str, rest: str = "", n: int = 3, user: str = "o
     return page
 
 
-def in_window(found: Locator) -> bool:
+def in_window(locator: Locator) -> bool:
     """Return whether all of it is in the window's part that nothing scrolls."""
-    place, page = found.bounding_box(), found.page.viewport_size
+    place, page = locator.bounding_box(), locator.page.viewport_size
     assert place
     assert page
     return place["y"] >= 0 and place["y"] + place["height"] <= page["height"]
@@ -194,11 +194,11 @@ def test_columns_are_chosen_and_stay_so(open_as: Open, prefix: str, sites: list[
 
 def places(page: Page, selector: str) -> list[float]:
     """Return where the elements that are shown begin, px from the left."""
-    found: list[float] = page.eval_on_selector_all(
+    left_edges: list[float] = page.eval_on_selector_all(
         selector,
         "all => all.filter(one => one.offsetWidth).map(one => one.getBoundingClientRect().left)",
     )
-    return found
+    return left_edges
 
 
 @pytest.mark.extensive(
@@ -263,12 +263,12 @@ def test_paper_has_title_date_heads_and_the_first_row(
     page.evaluate("scrollTo(0, 200)")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
-    found: dict[str, Any] = page.evaluate(PRINTED)
-    assert re.match(rf"Attacks\s+{prefix} · 3 of .*\d{{4}}-\d\d-\d\d", found["title"], re.DOTALL)
-    assert (found["head"], found["row"]) == ("table-header-group", "table-row")  # on each sheet
-    assert found["gap"] >= 0
-    assert found["below"] >= 0
-    assert found["chrome"] == "nonenone"
+    sheet: dict[str, Any] = page.evaluate(PRINTED)
+    assert re.match(rf"Attacks\s+{prefix} · 3 of .*\d{{4}}-\d\d-\d\d", sheet["title"], re.DOTALL)
+    assert (sheet["head"], sheet["row"]) == ("table-header-group", "table-row")  # on each sheet
+    assert sheet["gap"] >= 0
+    assert sheet["below"] >= 0
+    assert sheet["chrome"] == "nonenone"
     expect(page.locator("#panel")).to_be_hidden()
     assert page.pdf(format="A4").startswith(b"%PDF")
 

@@ -91,22 +91,22 @@ def in_terminal(script: str, environment: Mapping[str, str]) -> tuple[int, str]:
     if pid == 0:
         os.chdir(ROOT)
         os.execvpe("bash", ["bash", "-euo", "pipefail", "-c", script], dict(environment))
-    deadline, told, answered = time.monotonic() + LONGEST_S, "", 0
+    deadline, output, answered = time.monotonic() + LONGEST_S, "", 0
     while time.monotonic() < deadline:
         if not select.select([terminal], [], [], 1)[0]:
             continue
         try:
-            told += os.read(terminal, 65536).decode(errors="replace")
+            output += os.read(terminal, 65536).decode(errors="replace")
         except OSError:  # the other end is closed: it has ended
             break
-        question = told[answered:].rpartition("\n")[2]
+        question = output[answered:].rpartition("\n")[2]
         if question.rstrip().endswith(":"):
             words = next((text for key, text in ASKED.items() if question.startswith(key)), "")
             os.write(terminal, f"{words}\n".encode())
-            answered = len(told)
+            answered = len(output)
     else:
         os.kill(pid, 9)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), told.replace("\r\n", "\n")
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), output.replace("\r\n", "\n")
 
 
 FIRST = "README.md"
@@ -125,9 +125,9 @@ def test_the_blocks_of_a_page_do_what_they_say(
     """They run in the page's order, as one may undo what another has done."""
     for block in RUN.values():
         if block.file == file:
-            status, told = in_terminal(filled(block.text, product), environment)
-            assert status == 0, f"{block}:\n{told}"
-            assert re.search(expected(block), told), f"{block}:\n{told}"
+            status, output = in_terminal(filled(block.text, product), environment)
+            assert status == 0, f"{block}:\n{output}"
+            assert re.search(expected(block), output), f"{block}:\n{output}"
 
 
 @pytest.fixture

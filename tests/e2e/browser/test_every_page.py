@@ -66,10 +66,10 @@ SEND = """(button, fields) => {
   const { form } = button;
   const is = (box, text) => box.value === text || box.labels[0].innerText.startsWith(text);
   for (const [name, value] of Object.entries(fields)) {
-    const found = [...form.elements].filter((each) => each.name === name);
-    const boxes = found.filter((each) => ["checkbox", "radio"].includes(each.type));
+    const controls = [...form.elements].filter((each) => each.name === name);
+    const boxes = controls.filter((each) => ["checkbox", "radio"].includes(each.type));
     if (boxes.length) boxes.find((each) => is(each, value)).checked = true;
-    else found[0].value = value;
+    else controls[0].value = value;
   }
   const { name, value } = button;
   if (name) form.append(Object.assign(document.createElement("input"), { name, value }));
@@ -157,12 +157,12 @@ def to_a_link_that_is_none(walk: Walk) -> None:
 def open_refused(page: Page, path: str) -> None:
     """Open a page whose status would be a fault in the console."""
 
-    def found(route: Route) -> None:
+    def answer_ok(route: Route) -> None:
         route.fulfill(response=route.fetch(), status=200)
 
-    page.route("**/notifications/reply/*/", found)
+    page.route("**/notifications/reply/*/", answer_ok)
     page.goto(path)
-    page.unroute("**/notifications/reply/*/", found)
+    page.unroute("**/notifications/reply/*/", answer_ok)
 
 
 def to_the_links_of_a_message(walk: Walk) -> None:
@@ -415,18 +415,18 @@ def theme_of(name: str) -> Literal["light", "dark"]:
 
 def wrong_with(page: Page, name: str) -> list[str]:
     """What is wrong with a page that is to be of the view of this name."""
-    found = [] if view_at(page.url) == name else [f"is {page.url}"]
+    faults = [] if view_at(page.url) == name else [f"is {page.url}"]
     heads = page.locator("h1").count()
-    found += [] if heads == 1 else [f"has {heads} headings of the first level"]
+    faults += [] if heads == 1 else [f"has {heads} headings of the first level"]
     page.emulate_media(color_scheme=theme_of(name), reduced_motion="reduce")
-    found += serious(page)
-    found += [f"is too wide for {width} px" for width in too_wide_in(page)]
+    faults += serious(page)
+    faults += [f"is too wide for {width} px" for width in too_wide_in(page)]
     if is_whole():
         resize(page, PHONE)
         page.emulate_media(color_scheme="dark")
-        found += serious(page, *COLOURS)
+        faults += serious(page, *COLOURS)
     resize(page, DESK)
-    return found
+    return faults
 
 
 @pytest.mark.timeout(900)
@@ -437,7 +437,7 @@ def test_every_page_can_be_read_by_everybody(walk: Callable[[str], Walk], which:
     for name, way in PAGES[which].items():
         go(taken, way)
         wrong[name] = wrong_with(taken.page, name)
-    assert {name: found for name, found in wrong.items() if found} == {}
+    assert {name: faults for name, faults in wrong.items() if faults} == {}
 
 
 def test_no_page_is_left_out() -> None:
@@ -446,8 +446,8 @@ def test_no_page_is_left_out() -> None:
     for others in (NO_PAGES, LEAD_ON, NOT_OFFERED, *ELSEWHERE.values()):
         assert visited.isdisjoint(others)
         visited |= others
-    found = set(page_views(get_resolver().url_patterns))
-    assert {name for name in found if not name.startswith("api-")} == visited
+    view_names = set(page_views(get_resolver().url_patterns))
+    assert {name for name in view_names if not name.startswith("api-")} == visited
 
 
 @pytest.mark.parametrize("file", ELSEWHERE)

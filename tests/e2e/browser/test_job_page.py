@@ -25,7 +25,7 @@ DRAWN = """canvases => canvases.every(canvas => canvas.getContext("2d")
 
 
 @pytest.fixture
-def told(product: Stack) -> Iterator[Producer]:
+def job_producer(product: Stack) -> Iterator[Producer]:
     """Tells what the job would; whatever a test leaves, its query runs afterwards."""
     producer = KafkaBus(product.settings.kafka_options()).producer()
     yield producer
@@ -52,20 +52,22 @@ def batches(producer: Producer, number: int) -> None:
             "durationMs": {"addBatch": 900, "walCommit": 20 * at},
             "state": {"numRowsUpdated": 100 + at, "memoryUsedBytes": 1_000_000},
         }
-        told = QueryReport("kernel", now - 10_000 * (number - at), "running", 1, batch=figures)
-        producer.send_and_wait(Topics().progress, b"kernel", encode(told))
+        query_report = QueryReport(
+            "kernel", now - 10_000 * (number - at), "running", 1, batch=figures
+        )
+        producer.send_and_wait(Topics().progress, b"kernel", encode(query_report))
 
 
-def keys_told(product: Stack) -> set[bytes | None]:
+def emitted_keys(product: Stack) -> set[bytes | None]:
     """The assets of all that the job has told of attacks."""
     bus = KafkaBus(product.settings.kafka_options())
     edges = bus.offsets([Topics().states("attack")])
-    reader, found = bus.reader({place: begin for place, (begin, _) in edges.items()}), set()
+    reader, keys = bus.reader({place: begin for place, (begin, _) in edges.items()}), set()
     while not reader.at_end():
-        found |= {message.key for message in reader.poll(1, 10_000)}
+        keys |= {message.key for message in reader.poll(1, 10_000)}
     reader.close()
-    assert found
-    return found
+    assert keys
+    return keys
 
 
 def ask(page: Page, action: str, button: str) -> None:
@@ -88,15 +90,15 @@ def state(page: Page, word: str) -> None:
     expect(page.locator("#job .query-head .state").first).to_have_text(word)
 
 
-def test_charts_are_drawn(open_as: Open, told: Producer) -> None:
-    batches(told, 6)
+def test_charts_are_drawn(open_as: Open, job_producer: Producer) -> None:
+    batches(job_producer, 6)
     page = open_as("operator", "/job/")
     for charts, drawn in (("figures", 5), ("samples", 3)):
-        found = page.locator(f'#job .charts[data-charts="/job/kernel/{charts}.json"]')
-        expect(found.locator(".chart canvas")).to_have_count(drawn)
-        expect(found.locator(".charts-note")).to_be_empty()
-        assert found.locator(".chart canvas").evaluate_all(DRAWN)
-        day = found.get_by_role("button", name="Day")
+        chart_group = page.locator(f'#job .charts[data-charts="/job/kernel/{charts}.json"]')
+        expect(chart_group.locator(".chart canvas")).to_have_count(drawn)
+        expect(chart_group.locator(".charts-note")).to_be_empty()
+        assert chart_group.locator(".chart canvas").evaluate_all(DRAWN)
+        day = chart_group.get_by_role("button", name="Day")
         day.click()
         expect(day).to_have_attribute("aria-pressed", "true")
     expect(page.locator("#job .ask")).to_have_count(0)
@@ -108,7 +110,7 @@ def test_charts_are_drawn(open_as: Open, told: Producer) -> None:
     guard="tests/web/operate/test_job_page.py::test_an_admin_stops_a_query_and_is_told_what_became_of_it"
 )
 @pytest.mark.alone
-def test_stop_and_start(open_as: Open, told: Producer) -> None:
+def test_stop_and_start(open_as: Open, job_producer: Producer) -> None:
     page = open_as("admin", "/job/")
     state(page, "running")
     ask(page, "stop", "Stop kernel")
@@ -132,14 +134,14 @@ def test_stop_and_start(open_as: Open, told: Producer) -> None:
     "test_who_reads_the_log_again_refuses_what_the_job_refused"
 )
 def test_what_is_commanded_past_the_board_is_refused_counted_and_audited(
-    open_as: Open, told: Producer, product: Stack, prefix: str
+    open_as: Open, job_producer: Producer, product: Stack, prefix: str
 ) -> None:
     """Raw records in Kafka: a pin, and a stop of the job."""
     asset, id_ = f"{prefix}shop", str(uuid.uuid4())
     forged = encode_command(Command("set", asset, id_, "admin", "trust me", "clear"))
     stop = encode(Control(str(uuid.uuid4()), "kernel", "stop", "admin", "trust me"))
-    told.send_and_wait(Topics().reports("attack"), asset.encode(), forged)
-    told.send_and_wait(Topics().control, b"kernel", stop)
+    job_producer.send_and_wait(Topics().reports("attack"), asset.encode(), forged)
+    job_producer.send_and_wait(Topics().control, b"kernel", stop)
     audit = open_as("admin", f"/audit/?action=command.refused&q={asset}")
     expect(audit.locator("tbody tr").first).to_contain_text("unsigned")
     page = open_as("admin", "/job/")
@@ -149,4 +151,4 @@ def test_what_is_commanded_past_the_board_is_refused_counted_and_audited(
     assert serious_in_both(page) == []
     letters = open_as("admin", f"/dead-letters/?reason=unsigned&q={asset}")
     expect(letters.locator(".letter-table tbody tr")).to_have_count(1)
-    assert asset.encode() not in keys_told(product)
+    assert asset.encode() not in emitted_keys(product)

@@ -308,9 +308,11 @@ def looks_doubtful(page: Page, prefix: str) -> None:
 
 def heights(page: Page, prefix: str) -> set[int]:
     """How high the rows are, px."""
-    found = page.eval_on_selector_all("#tbody tr", "rows => rows.map(row => row.offsetHeight)")
-    assert len(found) == 5, prefix
-    return set(found)
+    row_heights = page.eval_on_selector_all(
+        "#tbody tr", "rows => rows.map(row => row.offsetHeight)"
+    )
+    assert len(row_heights) == 5, prefix
+    return set(row_heights)
 
 
 @pytest.mark.extensive(

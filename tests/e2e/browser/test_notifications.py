@@ -196,13 +196,13 @@ def test_a_push_message_is_shown_by_the_worker(open_as: Open, product: Stack, pr
     page = push_page(open_as, product, prefix)
     page.get_by_role("button", name="Notify me in this browser").press("Enter")
     expect(page.locator("#messages")).to_contain_text("shows notifications from now on")
-    told = {
+    payload = {
         "title": "shop: Under attack",
         "body": "Since 14:03.",
         "tag": "1",
         "url": "/incidents/INC-7/",
     }
-    deliver(page, product.url, json.dumps(told))
+    deliver(page, product.url, json.dumps(payload))
     shown: Any = []
     for _ in range(50):
         if shown := page.evaluate(SHOWN):

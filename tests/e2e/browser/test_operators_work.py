@@ -111,10 +111,10 @@ def test_an_alarm_is_told_once_for_what_comes_and_never_for_what_was_there(
     send("orders", f"{prefix}new", "desk", "received")
     for each in pages:
         each.wait_for_function("() => window.turns === 1", timeout=45_000)
-    assert told(pages) == [f"Received: {prefix}new"]
+    assert notification_titles(pages) == [f"Received: {prefix}new"]
 
 
-NOTED = """window.told = [];
+NOTED = """window.titles = [];
 window.turns = 0;
 const { transaction } = IDBDatabase.prototype;
 IDBDatabase.prototype.transaction = function (...given) {
@@ -125,14 +125,14 @@ IDBDatabase.prototype.transaction = function (...given) {
 window.Notification = class extends EventTarget {
   static permission = "granted";
   static requestPermission = async () => "granted";
-  constructor(title) { super(); window.told.push(title); }
+  constructor(title) { super(); window.titles.push(title); }
 };"""
 """Notes the titles of notifications, and how often it was a tab's turn to tell."""
 
 
-def told(pages: list[Page]) -> list[str]:
+def notification_titles(pages: list[Page]) -> list[str]:
     """The titles of the notifications of all tabs."""
-    return [title for page in pages for title in page.evaluate("window.told")]
+    return [title for page in pages for title in page.evaluate("window.titles")]
 
 
 def test_the_handover_tells_what_is_open_and_keeps_a_text(

@@ -83,8 +83,8 @@ def test_high_contrast_is_seven_to_one(open_as: Open, asked_by: str) -> None:
     expect(page.locator("#panel-title")).to_be_visible()
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        found = violations(page, "color-contrast-enhanced")
-        nodes = [node for one in found for node in one["nodes"]]
+        axe_violations = violations(page, "color-contrast-enhanced")
+        nodes = [node for one in axe_violations for node in one["nodes"]]
         assert [(node["html"][:120], node["failureSummary"]) for node in nodes] == [], scheme
 
 

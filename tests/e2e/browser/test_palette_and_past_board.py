@@ -90,7 +90,7 @@ def test_a_page_that_a_form_was_answered_with_is_loaded_anew_by_its_address(
     page.locator("#bulk-form").evaluate("form => { form.noValidate = true; }")
     page.get_by_role("button", name="Review…").click()
     expect(page.locator("#bulk-form .field-errors").first).to_be_visible()
-    with page.expect_response(lambda told: urlsplit(told.url).path == "/bulk/") as renewed:
+    with page.expect_response(lambda response: urlsplit(response.url).path == "/bulk/") as renewed:
         pass  # its list of runs renews itself, and does not ask the form's own address
     assert renewed.value.ok
     expect(page.locator("#cut-off")).to_be_hidden()

@@ -127,11 +127,11 @@ def placed(product: Stack, scenario: str, asset: str) -> tuple[int, int]:
     edges = bus.offsets([Topics(product.settings.topic_prefix).reports(scenario)])
     ends = {place: end for place, (_, end) in edges.items()}
     reader = bus.reader({place: begin for place, (begin, _) in edges.items()})
-    found = []
+    messages = []
     while any(reader.positions()[place] < end for place, end in ends.items()):
-        found += [m for m in reader.poll(5, 10_000) if m.key == asset.encode()]
+        messages += [m for m in reader.poll(5, 10_000) if m.key == asset.encode()]
     reader.close()
-    (message,) = found
+    (message,) = messages
     return message.partition, message.offset
 
 

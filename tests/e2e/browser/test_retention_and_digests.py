@@ -84,12 +84,12 @@ def digest() -> str:
     )
     whole = FigureGroup("", "", figures(13, 36 * HOUR), figures(9, 40 * HOUR))
     question = Question(("attack",), containing(WEEK, date(2026, 11, 18)))
-    found = PeriodSummary(
+    summary = PeriodSummary(
         question, "UTC", Span(0, 1), Span(0, 1), False, 1, None, None, whole, worst=worst
     )
     late = DigestDelay(1_795_417_200_000, 2)
     link = "https://board.example/digests/unsubscribe/1.abc/"
-    return content_of(found, "Websites under attack", "every week", link, late).html()
+    return content_of(summary, "Websites under attack", "every week", link, late).html()
 
 
 def test_a_digest_fits_on_a_phone(browser: Browser, tmp_path: Path) -> None:

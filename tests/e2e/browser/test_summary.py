@@ -64,8 +64,8 @@ def test_a_figure_is_as_many_as_the_list_behind_it(open_as: Open, attacked: str)
     incidents = number_of(page, "incidents")
     assert incidents >= 1
     page.locator(".tile-incidents .tile-value a").press("Enter")
-    told = page.locator("#count").inner_text()
-    listed = int(re.sub(r"\D.*", "", told.replace(",", ""), flags=re.DOTALL))
+    count_text = page.locator("#count").inner_text()
+    listed = int(re.sub(r"\D.*", "", count_text.replace(",", ""), flags=re.DOTALL))
     assert listed >= incidents  # others of the demo may have begun meanwhile
     page.go_back()
     page.reload()

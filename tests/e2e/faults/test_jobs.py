@@ -40,8 +40,8 @@ def stack(tmp_path: Path, jars_dir: Path) -> Iterator[Stack]:
 
 def missing(stack: Stack) -> list[str]:
     """What keeps the boards from being fresh."""
-    told: list[str] = httpx.get(f"{stack.url}/readyz", timeout=30).json()["missing"]
-    return told
+    missing_parts: list[str] = httpx.get(f"{stack.url}/readyz", timeout=30).json()["missing"]
+    return missing_parts
 
 
 def queries(client: httpx.Client) -> dict[str, Any]:
@@ -51,8 +51,8 @@ def queries(client: httpx.Client) -> dict[str, Any]:
 def test_a_job_that_is_down_is_named_and_leaves_the_others_boards(stack: Stack) -> None:
     assert missing(stack) == []
     with stack.logged_in("admin") as client:
-        found = queries(client)
-        assert {name: each["job"] for name, each in found.items()} == {
+        queries_by_name = queries(client)
+        assert {name: each["job"] for name, each in queries_by_name.items()} == {
             "kernel": "",
             "shop-kernel": "shop",
         }
@@ -64,11 +64,15 @@ def test_a_job_that_is_down_is_named_and_leaves_the_others_boards(stack: Stack) 
             "the job's page does not name it",
         )
         boards = {name: client.get(f"/s/{name}/").text for name in ("orders", "attack")}
-        found = {name: page.count("The job shop has not answered") for name, page in boards.items()}
-        assert 0 < found["attack"] < found["orders"], "there the tab alone says so"
-        told = missing(stack)
-        assert told
-        assert all("orders/" in each and "(job shop)" in each for each in told if "bucket" in each)
+        mentions = {
+            name: page.count("The job shop has not answered") for name, page in boards.items()
+        }
+        assert 0 < mentions["attack"] < mentions["orders"], "there the tab alone says so"
+        missing_parts = missing(stack)
+        assert missing_parts
+        assert all(
+            "orders/" in each and "(job shop)" in each for each in missing_parts if "bucket" in each
+        )
     Supervisor(stack.data_dir).start("job-shop")
     wait_until(lambda: not missing(stack), 90, f"it does not come back: {missing(stack)}")
     assert stack.manage("reconcile").returncode == 0

@@ -97,8 +97,8 @@ def kill_and_wait(stack: Stack, witness: Witness, names: tuple[str, ...]) -> Non
     before = {name: stack.kill(name) for name in names}
     for name, pid in before.items():
         wait_until(partial(runs_anew, stack, name, pid), 60, f"{name} was not started again")
-    told = f"step-{witness.steps + 1}"
-    wait_until(lambda: told in steps_shown(stack, ASSETS[0]), 120, f"no state after {names} died")
+    step = f"step-{witness.steps + 1}"
+    wait_until(lambda: step in steps_shown(stack, ASSETS[0]), 120, f"no state after {names} died")
     wait_until(lambda: is_ready(stack), 120, f"not ready after {names} died")
 
 
@@ -133,6 +133,6 @@ def test_killed_processes_come_back_and_nothing_is_lost(
         assert steps_shown(stack, asset) == every
     reconciled = stack.manage("reconcile", "--json", timeout_s=300)
     assert reconciled.returncode == 0, reconciled.stdout + reconciled.stderr
-    found = json.loads(reconciled.stdout)
-    assert found["differences"] == []
-    assert found["compared"] >= len(ASSETS)
+    reconciliation = json.loads(reconciled.stdout)
+    assert reconciliation["differences"] == []
+    assert reconciliation["compared"] >= len(ASSETS)

@@ -98,8 +98,8 @@ def name(stack: Stack, agent: str) -> str:
 def state(stack: Stack, agent: str) -> str | None:
     """The state of a client in the database."""
     query = "select state from states_assetstate where scenario = 'clients' and asset = ?"
-    found = rows(stack, query, name(stack, agent))
-    return found[0][0] if found else None
+    state_rows = rows(stack, query, name(stack, agent))
+    return state_rows[0][0] if state_rows else None
 
 
 def after(happened: Callable[[], object], what: str) -> float:

@@ -58,8 +58,8 @@ def status(stack: Stack, subject: str) -> str:
     """The status of a message."""
     with closing(sqlite3.connect(stack.data_dir / "tallyboard.sqlite3", timeout=30)) as database:
         query = "select status from notifications_message where subject = ?"
-        [(found,)] = database.execute(query, (subject,))
-        return str(found)
+        [(message_status,)] = database.execute(query, (subject,))
+        return str(message_status)
 
 
 def kill_whole(pid: int) -> None:

@@ -47,22 +47,22 @@ def listening(pids: list[int]) -> dict[tuple[str, int], int]:
             for handle in Path(f"/proc/{pid}/fd").iterdir():
                 with suppress(OSError):
                     owners[str(handle.readlink())] = pid
-    found = {}
+    listeners = {}
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
             owner = owners.get(f"socket:[{fields[9]}]")
             if fields[3] == LISTENING and owner is not None:
                 host, port = fields[1].split(":")
-                found[str(_address(host)), int(port, 16)] = owner
-    return found
+                listeners[str(_address(host)), int(port, 16)] = owner
+    return listeners
 
 
 def _address(digits: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     """An address as the kernel shows it: words of four bytes, each the last byte first."""
     words = [bytes.fromhex(digits[at : at + 8])[::-1] for at in range(0, len(digits), 8)]
-    found = ipaddress.ip_address(b"".join(words))
-    return getattr(found, "ipv4_mapped", None) or found
+    address = ipaddress.ip_address(b"".join(words))
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def readyz(stack: Stack) -> tuple[int, list[str]]:
@@ -71,12 +71,12 @@ def readyz(stack: Stack) -> tuple[int, list[str]]:
 
 
 def test_every_port_is_this_machines_alone(stack: Stack) -> None:
-    found = listening(stack.leftovers())
+    listeners = listening(stack.leftovers())
     known = {stack.settings.http_port, stack.settings.kafka_port}
-    assert known <= {port for _, port in found}
-    job_jvm = [port for (_, port), pid in found.items() if pid in _java(stack)]
+    assert known <= {port for _, port in listeners}
+    job_jvm = [port for (_, port), pid in listeners.items() if pid in _java(stack)]
     assert 0 < len(job_jvm) <= MOST_PORTS, "Real-time Mode opens a port for each task"
-    open_ones = [place for place in found if not ipaddress.ip_address(place[0]).is_loopback]
+    open_ones = [place for place in listeners if not ipaddress.ip_address(place[0]).is_loopback]
     assert open_ones == []
 
 
@@ -96,13 +96,13 @@ def test_garbage_on_its_ports_ends_no_query(stack: Stack) -> None:
 )
 def test_a_query_that_fails_is_told_at_once_and_comes_back(stack: Stack) -> None:
     assert readyz(stack) == (200, [])
-    told: list[list[str]] = []
+    missing_lists: list[list[str]] = []
 
     def failed() -> bool:
         status, missing = readyz(stack)
         if status == 503 and any(each.startswith("query kernel: ") for each in missing):
-            told.append(missing)
-        return bool(told)
+            missing_lists.append(missing)
+        return bool(missing_lists)
 
     commits = _commits(stack)
     aside = commits.rename(commits.with_name("aside"))
@@ -110,7 +110,7 @@ def test_a_query_that_fails_is_told_at_once_and_comes_back(stack: Stack) -> None
     wait_until(failed, BATCH_S + SOON_S, "it goes on without commits, or is not told of")
     commits.unlink()
     aside.rename(commits)
-    assert told[0][0].startswith(("query kernel: restarting: ", "query kernel: failed: "))
+    assert missing_lists[0][0].startswith(("query kernel: restarting: ", "query kernel: failed: "))
     wait_until(lambda: readyz(stack) == (200, []), 120, "it does not come back")
 
 

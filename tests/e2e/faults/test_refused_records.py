@@ -95,11 +95,11 @@ def running(product: Stack, admin: httpx.Client) -> None:
     """Every pipeline runs."""
 
     def states() -> dict[str, str]:
-        found = re.findall(
+        statuses = re.findall(
             r'tallyboard_pipeline_status\{pipeline="([^"]+)",status="([^"]+)"\} 1',
             admin.get("/metrics").text,
         )
-        return dict(found)
+        return dict(statuses)
 
     wait_until(
         lambda: {n for n, s in states().items() if s == "running"} >= set(declared()),
@@ -111,8 +111,8 @@ def running(product: Stack, admin: httpx.Client) -> None:
 def metric(admin: httpx.Client, counted: Counted, topic: str) -> float:
     label = re.escape(f'="{counted.label or topic}"')
     pattern = rf"^{counted.metric}\{{[^}}]*{label}[^}}]*\}} (\S+)$"
-    found = re.findall(pattern, admin.get("/metrics").text, re.MULTILINE)
-    return sum(float(each) for each in found)
+    samples = re.findall(pattern, admin.get("/metrics").text, re.MULTILINE)
+    return sum(float(each) for each in samples)
 
 
 def letters(product: Stack) -> dict[tuple[str, int, int], tuple[int, str, str]]:

@@ -84,9 +84,9 @@ def check_one_at_a_time(job: Job, take_overs: int) -> None:
 
 def check_commits(job: Job) -> None:
     """Each batch was committed once: Spark would have told of another, and failed."""
-    told = [decode_progress(message.value) for message in job.read([job.topics.progress])]
-    assert not [record.message for record in told if record.status == "waiting"]
-    assert not [record.error for record in told if "oncurrent" in record.error]
+    query_reports = [decode_progress(message.value) for message in job.read([job.topics.progress])]
+    assert not [record.message for record in query_reports if record.status == "waiting"]
+    assert not [record.error for record in query_reports if "oncurrent" in record.error]
 
 
 def end(job: Job, *processes: subprocess.Popen[bytes]) -> None:
@@ -164,9 +164,9 @@ def status(stack: Stack) -> str:
 
 def test_a_standby_from_the_start_to_the_end(stack: Stack) -> None:
     await_standby(stack, "job")
-    told = status(stack)
-    assert "standby        RUNNING" in told
-    assert f"job leads the job (process {stack.pid('job')}); a standby is ready since " in told
+    output = status(stack)
+    assert "standby        RUNNING" in output
+    assert f"job leads the job (process {stack.pid('job')}); a standby is ready since " in output
 
     before, begun = stack.kill("job"), time.time() * 1000
     wait_until(lambda: leader(stack).role == "standby", 30, "the standby does not lead")

@@ -85,10 +85,10 @@ def test_killed_broker_is_told_and_comes_back(stack: Stack) -> None:
     stack.start()
     killed = stack.kill("broker")
     wait_until(lambda: stack.pid("broker") not in (0, killed), 30, "the broker did not come back")
-    told = (
+    message = (
         f"broker ended unexpectedly and is restarted; its log: {log_path(stack.data_dir, 'broker')}"
     )
-    wait_until(lambda: told in stack.output.read_text(), 10, "nothing told")
+    wait_until(lambda: message in stack.output.read_text(), 10, "nothing told")
 
 
 def test_second_start_on_the_same_data_is_refused(running: Stack, jars_dir: Path) -> None:
@@ -108,8 +108,8 @@ def test_taken_port_is_one_message(running: Stack, tmp_path: Path, jars_dir: Pat
     second.start(wait=False)
     assert second.process
     assert second.process.wait(30) == 1
-    told = second.output.read_text().strip()
-    assert told == (
+    message = second.output.read_text().strip()
+    assert message == (
         f"tallyboard: Port {port} is taken: stop what listens there, or set "
         "TALLYBOARD_KAFKA_PORT to a free port."
     )

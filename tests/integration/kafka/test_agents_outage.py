@@ -42,15 +42,15 @@ def log_of(bus: KafkaBus, topic: str = TOPIC) -> list[ConsumerRecord]:
     """All that the topic holds."""
     bounds = bus.offsets([topic])
     reader = bus.reader({place: begin for place, (begin, _) in bounds.items()})
-    found: list[ConsumerRecord] = []
+    messages: list[ConsumerRecord] = []
 
     def at_end() -> bool:
-        found.extend(reader.poll(0.1))
+        messages.extend(reader.poll(0.1))
         return all(reader.positions()[place] >= end for place, (_, end) in bounds.items())
 
     wait_until(at_end, 30, f"{topic} is read to its end")
     reader.close()
-    return found
+    return messages
 
 
 def votes(messages: list[ConsumerRecord]) -> dict[tuple[str, str], Report]:
@@ -248,13 +248,13 @@ def test_agents_report_and_stop_on_sigterm_where_probes_leave(
         )
     finally:
         codes, took = stop_all(children)
-    found = {
+    states = {
         a: r.state
         for (a, by), r in votes(log_of(bus, "connectivity.reports")).items()
         if by == "probe-a"
     }
-    assert found == {"broker": "up", "demo-target": "up"}  # and the web server is not up yet
-    watched = {(asset, "probe-a") for asset in found}
+    assert states == {"broker": "up", "demo-target": "up"}  # and the web server is not up yet
+    watched = {(asset, "probe-a") for asset in states}
     assert withdrawn(log_of(bus, "connectivity.reports")) == watched
     assert codes == [0, 0, 0]
     assert took < 6

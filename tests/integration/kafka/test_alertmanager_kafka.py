@@ -34,8 +34,8 @@ def to(broker: Any) -> Iterator[Gateway]:
     bus = KafkaBus(broker.settings().kafka_options())
     topics = Topics(f"alerts-{uuid.uuid4().hex[:8]}.")
     bus.ensure_topics(TopicSpec(*spec) for spec in topics.specs(scenarios().values()))
-    with kafka.use(bus, topics) as found:
-        yield found
+    with kafka.use(bus, topics) as gateway:
+        yield gateway
 
 
 def alert(asset: str, status: str) -> dict[str, Any]:
@@ -63,8 +63,8 @@ def test_alerts_are_reports_on_their_assets_partitions(to: Gateway):
         assert item["partition"] == partition_of(asset.encode(), partitions)
     records = [(asset, record) for asset, record in sent(to, "attack")]
     assert all(isinstance(record, Report) for _, record in records)
-    told = {(asset, record.agent, record.state, record.reported_at) for asset, record in records}
-    assert told == {
+    reports = {(asset, record.agent, record.state, record.reported_at) for asset, record in records}
+    assert reports == {
         (asset, "alertmanager/Flood", "under-attack", 1_760_000_000_000) for asset in ASSETS
     } | {(ASSETS[0], "alertmanager/Flood", "clear", 1_760_000_060_000)}
     of_shop = [record.state for asset, record in records if asset == ASSETS[0]]
@@ -81,10 +81,10 @@ def test_partitions_tell_what_the_broker_holds(to: Gateway):
         engine="kernel", at=1_000, received_at=1_000,
     )  # fmt: skip
     headers = bearer(make_user("operator"))
-    told = Client().get("/api/v1/partitions", headers=headers).json()
-    assert told["broker"] == "answers"
+    payload = Client().get("/api/v1/partitions", headers=headers).json()
+    assert payload["broker"] == "answers"
     (row,) = [
-        row for row in told["partitions"] if (row["scenario"], row["partition"]) == ("attack", 1)
+        row for row in payload["partitions"] if (row["scenario"], row["partition"]) == ("attack", 1)
     ]
     assert (row["topic"], row["begin"], row["end"]) == (to.topics.reports("attack"), 0, 3)
     assert (row["offset"], row["lag"]) == (0, 2)
@@ -96,8 +96,8 @@ def test_a_broker_that_cannot_be_reached_is_said_plainly(to: Gateway):
     nowhere = KafkaBus({"bootstrap.servers": "127.0.0.1:1"})
     with kafka.use(nowhere, to.topics):
         headers = bearer(make_user("operator"))
-        told = Client().get("/api/v1/partitions", headers=headers).json()
+        payload = Client().get("/api/v1/partitions", headers=headers).json()
         metrics = Client().get("/metrics", headers=headers).content.decode()
-    assert told["broker"].startswith("Kafka does not answer: ")
-    assert {row["end"] for row in told["partitions"]} == {None}
+    assert payload["broker"].startswith("Kafka does not answer: ")
+    assert {row["end"] for row in payload["partitions"]} == {None}
     assert "tallyboard_broker_up 0.0" in metrics

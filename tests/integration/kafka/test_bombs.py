@@ -74,8 +74,8 @@ def test_a_reader_passes_over_what_it_does_not_unpack(
         batch("none", GOOD), batch("zstd", [*GOOD, Big(b"k", size * MIB)]), batch("lz4", GOOD)
     ):  # fmt: skip
         assert send(broker.bootstrap, topic, 0, data)[0] == 0
-    found = [m.offset for m in read(bus, topic, 10)]
-    assert found == [0, 1, 2, *([3, 4, 5, 6] if size == 50 else []), 7, 8, 9]
+    offsets = [m.offset for m in read(bus, topic, 10)]
+    assert offsets == [0, 1, 2, *([3, 4, 5, 6] if size == 50 else []), 7, 8, 9]
 
 
 def test_a_log_is_shown_batch_by_batch(broker: EmbeddedBroker, bus: KafkaBus) -> None:
@@ -85,20 +85,20 @@ def test_a_log_is_shown_batch_by_batch(broker: EmbeddedBroker, bus: KafkaBus) ->
         data = batch(codec, [*GOOD, Big(b"k", 20 * MIB)])
         assert send(broker.bootstrap, topic, 0, data)[0] == 0
     with bus.batches((topic, 0)) as log:
-        found = list(log.between(5, 20))
-    assert [each.codec for each in found] == list(codecs[1:])
-    assert [(each.first, each.last, each.records) for each in found] == [
+        batches = list(log.between(5, 20))
+    assert [each.codec for each in batches] == list(codecs[1:])
+    assert [(each.first, each.last, each.records) for each in batches] == [
         (at, at + 3, 4) for at in range(4, 20, 4)
     ]
-    for each in found:
+    for each in batches:
         assert each.unpacked(30 * MIB) == pytest.approx(20 * MIB, rel=1e-3)
         assert each.unpacked(8 * MIB) > 8 * MIB
 
 
 def read(bus: KafkaBus, topic: str, end: int) -> list:
     reader = bus.reader({(topic, 0): 0})
-    found = []
+    messages = []
     while reader.positions()[topic, 0] < end:
-        found += reader.poll(1)
+        messages += reader.poll(1)
     reader.close()
-    return found
+    return messages

@@ -34,8 +34,8 @@ def to(broker) -> Iterator[Gateway]:
     bus = KafkaBus(broker.settings().kafka_options())
     topics = Topics(f"commands-{uuid.uuid4().hex[:8]}.")
     bus.ensure_topics(TopicSpec(*spec) for spec in topics.specs(scenarios().values()))
-    with kafka.use(bus, topics) as found:
-        yield found
+    with kafka.use(bus, topics) as gateway:
+        yield gateway
 
 
 def put(asset: str, headers: dict[str, str]) -> Any:

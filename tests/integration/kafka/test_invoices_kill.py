@@ -134,9 +134,9 @@ def test_killed_again_and_again_each_record_counts_once(
             assert process.wait(8) == 0
         assert kills >= 2
         check_sums(query, list(once))
-        told = query("select dedupe, recipient from notifications_message")
+        messages = query("select dedupe, recipient from notifications_message")
         addresses = {each["invoice"]: address(each).get("email") for each in once}
-        assert sorted(told) == sorted(
+        assert sorted(messages) == sorted(
             (f"points:{each['invoice']}:0", addresses[each["invoice"]] or "c@example.org")
             for each in once
             if each["amount"] // 50

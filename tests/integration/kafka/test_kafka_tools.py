@@ -174,8 +174,8 @@ def test_without_a_broker_each_record_sent_prints_its_error(
     output = StringIO()
     with pytest.raises(CommandError, match=r"0 of 5 records delivered"):
         call_command("produce", "logs", "--count=5", way, "--timeout=1s", stdout=output)
-    found = re.findall(r"^KEY-\d error: _MSG_TIMED_OUT", output.getvalue(), re.MULTILINE)
-    assert len(found) == errors
+    error_lines = re.findall(r"^KEY-\d error: _MSG_TIMED_OUT", output.getvalue(), re.MULTILINE)
+    assert len(error_lines) == errors
 
 
 @pytest.mark.extensive(

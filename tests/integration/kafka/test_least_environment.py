@@ -35,7 +35,7 @@ OWN_KEYS = {"data-key", "push-key.pem", "command-keys.json"}
 """What a process writes into its data directory where it uses a key and was given none."""
 
 
-class Told:
+class LocalDeployment:
     """What a service is told there, fitted to this machine: folders in place of volumes, and Spark
     here."""
 
@@ -65,12 +65,12 @@ class Told:
         self.secrets = write_secrets(folder / "secrets")
 
     def environment(self, service: str) -> dict[str, str]:
-        told = {}
+        variables = {}
         for name, value in self.services[service]["environment"].items():
             mounted = str(value).startswith(MOUNTED)
             given = str(value).replace(MOUNTED, str(self.secrets)) if mounted else ""
-            told[name] = self.values.get(name.removeprefix(PREFIX), given)
-        return self.fixed | told | {f"{PREFIX}DATA_DIR": str(self.folder / service)}
+            variables[name] = self.values.get(name.removeprefix(PREFIX), given)
+        return self.fixed | variables | {f"{PREFIX}DATA_DIR": str(self.folder / service)}
 
     def settings(self, service: str) -> Settings:
         ours = {name.lower(): value for name, value in self.values.items() if value}
@@ -112,19 +112,22 @@ def test_each_process_lives_with_what_it_is_told(
 ):
     folder = tmp_path / "data"
     folder.mkdir(mode=0o700)
-    told = Told(DEPLOYMENTS[deployment], folder, broker, jars_dir)
-    names = [name for name in (*PROCESSES, *AGENTS) if name in told.services]
+    local_deployment = LocalDeployment(DEPLOYMENTS[deployment], folder, broker, jars_dir)
+    names = [name for name in (*PROCESSES, *AGENTS) if name in local_deployment.services]
     assert set(PROCESSES) <= set(names)
-    with told.running("prepare", tmp_path / "prepare.log") as prepare:
+    with local_deployment.running("prepare", tmp_path / "prepare.log") as prepare:
         assert prepare.wait(90) == 0, (tmp_path / "prepare.log").read_text()
     with ExitStack() as stack:
         logs = {name: tmp_path / f"{name}.log" for name in names}
-        running = {name: stack.enter_context(told.running(name, log)) for name, log in logs.items()}
+        running = {
+            name: stack.enter_context(local_deployment.running(name, log))
+            for name, log in logs.items()
+        }
         for name, process in running.items():
 
             def lives(name: str = name, process: subprocess.Popen[bytes] = process) -> bool:
                 assert process.poll() is None, logs[name].read_text()
-                return not process_problem(told.settings(name), name)
+                return not process_problem(local_deployment.settings(name), name)
 
             wait_until(lives, 120, f"{name} gives no sign of life, see {logs[name]}")
     made = {path.name for path in folder.glob("*/*") if path.parent.name in names}

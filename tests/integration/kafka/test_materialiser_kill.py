@@ -108,9 +108,9 @@ def test_killed_again_and_again_it_loses_nothing(broker, environment, query):
     last = {f"site-{n}": record(n, ROUNDS - 1) for n in range(ASSETS)}
     rows = query("select asset, record from states_assetstate order by asset")
     assert rows == [(name, encode_state(last[name]).decode()) for name in sorted(last)]
-    told = query("select asset, state from states_transition order by asset, version")
+    transitions = query("select asset, state from states_transition order by asset, version")
     turns = [STATES[turn % 3] for turn in range(ROUNDS)]
-    assert told == [(name, state) for name in sorted(last) for state in turns]
+    assert transitions == [(name, state) for name in sorted(last) for state in turns]
     assert query("select count(*) from states_divergence") == [(0,)]
     counted = "select n from states_eventcount where name='records' and topic like '%.attack%'"
     assert query(counted) == [(total,)]

@@ -75,10 +75,10 @@ def test_the_audit_holds_against_many_at_once_and_an_admin_is_left(request, tmp_
     more = {}
     if database == "postgresql":
         more["TALLYBOARD_DATABASE_URL"] = empty_database(request.getfixturevalue("url"), "audited")
-    told = outcome_of("audit_race.py", tmp_path, **more)
-    assert (told["entries"], told["last"], told["fault"]) == (320, 320, "")
-    assert all(told["refused"]), told["refused"]
-    assert told["active"] == [1] * 5
+    outcome = outcome_of("audit_race.py", tmp_path, **more)
+    assert (outcome["entries"], outcome["last"], outcome["fault"]) == (320, 320, "")
+    assert all(outcome["refused"]), outcome["refused"]
+    assert outcome["active"] == [1] * 5
 
 
 @pytest.mark.extensive(
@@ -89,8 +89,8 @@ def test_of_many_logins_at_once_with_one_code_one_is_let_in(request, tmp_path, d
     more = {}
     if database == "postgresql":
         more["TALLYBOARD_DATABASE_URL"] = empty_database(request.getfixturevalue("url"), "codes")
-    told = outcome_of("code_race.py", tmp_path, **more)
-    assert told == {"vendor": database, "totp": [1] * 5, "recovery_codes": [1] * 5}
+    outcome = outcome_of("code_race.py", tmp_path, **more)
+    assert outcome == {"vendor": database, "totp": [1] * 5, "recovery_codes": [1] * 5}
 
 
 @pytest.mark.extensive(
@@ -101,11 +101,11 @@ def test_nobody_waits_long_while_old_changes_are_deleted(request, tmp_path, data
     more = {}
     if database == "postgresql":
         more["TALLYBOARD_DATABASE_URL"] = empty_database(request.getfixturevalue("url"), "retained")
-    told = outcome_of("retention_race.py", tmp_path, **more)
-    assert (told["vendor"], told["deleted"], told["left"]) == (database, 40_000, 0)
-    assert told["largest"] <= 900
-    assert told["written"] >= 10
-    assert max(told["longest_s"].values()) < min(2, told["took_s"]), told
+    outcome = outcome_of("retention_race.py", tmp_path, **more)
+    assert (outcome["vendor"], outcome["deleted"], outcome["left"]) == (database, 40_000, 0)
+    assert outcome["largest"] <= 900
+    assert outcome["written"] >= 10
+    assert max(outcome["longest_s"].values()) < min(2, outcome["took_s"]), outcome
 
 
 @pytest.mark.extensive(

@@ -40,16 +40,16 @@ def to(broker) -> Iterator[Gateway]:
         value = encode_report(Report("d", f"waf-{number}", "clear"))
         producer.send_and_wait(topics.reports("attack"), b"d", value, partition=1)
     producer.close()
-    with kafka.use(bus, topics) as found:
-        yield found
+    with kafka.use(bus, topics) as gateway:
+        yield gateway
 
 
 def test_the_very_record_is_fetched(to: Gateway):
     topic = to.topics.reports("attack")
     for offset in (0, 1, COUNT // 2, COUNT - 1):
-        found = fetch(to.bus, topic, 1, offset)
-        assert (found.topic, found.partition, found.offset) == (topic, 1, offset)
-        assert f'"waf-{offset}"'.encode() in (found.value or b"")
+        record = fetch(to.bus, topic, 1, offset)
+        assert (record.topic, record.partition, record.offset) == (topic, 1, offset)
+        assert f'"waf-{offset}"'.encode() in (record.value or b"")
 
 
 @pytest.mark.parametrize(

@@ -383,8 +383,8 @@ def test_the_handler_of_logs_outlives_a_refusal_counts_and_says_it_once(
     handler = KafkaHandler(topic, **options, queue_buffering_max_kbytes=1)
     logger = logger_of(handler)
     wait_until_refused(logger, handler)
-    told = [line for line in caplog.messages if topic in line or "on the cluster" in line]
-    assert 1 <= len(told) == len(set(told)) <= 3, told
+    log_lines = [line for line in caplog.messages if topic in line or "on the cluster" in line]
+    assert 1 <= len(log_lines) == len(set(log_lines)) <= 3, log_lines
     secured.grant(USER, AclOperation.WRITE, topic=topic)
 
     def arrives() -> bool:

@@ -66,10 +66,10 @@ def page(web: Web, path: str, cookie: str) -> str:
 def test_a_wrong_password_is_told_with_its_settings(web: Web) -> None:
     settings = "check TALLYBOARD_KAFKA_USERNAME and TALLYBOARD_KAFKA_PASSWORD"
 
-    def told() -> bool:
+    def login_refused() -> bool:
         return missing(web)[0].startswith("kafka: Kafka refuses the login")
 
-    wait_until(told, 60, f"readiness does not name it: {missing(web)}, see {web.log}")
+    wait_until(login_refused, 60, f"readiness does not name it: {missing(web)}, see {web.log}")
     assert missing(web)[0].endswith(settings)
     board = page(web, "/s/orders/", web.cookie)
     assert 'data-kind="kafka"' in board

@@ -94,7 +94,7 @@ def asked(web: Web, path: str = "") -> httpx.Response:
     return httpx.get(address, headers={"Cookie": web.another}, timeout=10)
 
 
-def told(web: Web) -> dict[str, Any]:
+def answered_rows(web: Web) -> dict[str, Any]:
     """The rows that the process answers with; none while it does not answer."""
     try:
         answer = asked(web, "?limit=1000")
@@ -124,15 +124,15 @@ def test_a_copy_rebuilt_after_a_kill_equals_the_live_one_compacted_or_not(
         keys = {f"order-{number}": number % 7 == turn for number in range(60)}
         send(bus, topic, *((key, None if gone else f"{turn}") for key, gone in keys.items()))
         left = {key: turn for key, gone in keys.items() if not gone}
-    wait_until(lambda: len(told(web)) == len(left), 30, f"{asked(web).text}")
-    live = told(web)
+    wait_until(lambda: len(answered_rows(web)) == len(left), 30, f"{asked(web).text}")
+    live = answered_rows(web)
     assert {key: value for key, (value, _, _) in live.items()} == left
 
     kill_and_restart(web)
-    wait_until(lambda: told(web) == live, 30, f"{asked(web).text}")
+    wait_until(lambda: answered_rows(web) == live, 30, f"{asked(web).text}")
     wait_until(lambda: compact(bus, topic), COMPACTION_S, "nothing was compacted")
     kill_and_restart(web)
-    wait_until(lambda: told(web).items() >= live.items(), 30, f"{asked(web).text}")
+    wait_until(lambda: answered_rows(web).items() >= live.items(), 30, f"{asked(web).text}")
 
 
 def compact(bus: KafkaBus, topic: str) -> bool:

@@ -76,8 +76,8 @@ def ask(job: Job, action: Any, parameters: dict[str, Any], query: str = "kernel"
 
 
 def answers(job: Job, id_: str) -> list[JobAnswer]:
-    told = [decode_progress(m.value).answer for m in job.read([job.topics.progress])]
-    return [answer for answer in told if answer is not None and answer.id == id_]
+    job_answers = [decode_progress(m.value).answer for m in job.read([job.topics.progress])]
+    return [answer for answer in job_answers if answer is not None and answer.id == id_]
 
 
 def ended(job: Job, id_: str) -> JobAnswer:
@@ -92,18 +92,18 @@ def ended(job: Job, id_: str) -> JobAnswer:
 
 def brought(job: Job, id_: str) -> list[Result]:
     """The parts of its result, in order."""
-    found = [m for m in job.read([job.topics.results]) if m.key == id_.encode()]
-    parts = [decode_result(m.value) for m in found]
+    messages = [m for m in job.read([job.topics.results]) if m.key == id_.encode()]
+    parts = [decode_result(m.value) for m in messages]
     assert [part.part for part in parts] == list(range(len(parts)))
     assert [part.last for part in parts] == [False] * (len(parts) - 1) + [True]
     return parts
 
 
 def logs(job: Job, scenario: str) -> dict[int, list[ConsumerRecord]]:
-    found: dict[int, list[ConsumerRecord]] = {}
+    messages: dict[int, list[ConsumerRecord]] = {}
     for message in job.read([job.topics.reports(scenario)]):
-        found.setdefault(message.partition, []).append(message)
-    return found
+        messages.setdefault(message.partition, []).append(message)
+    return messages
 
 
 def fold(log: list[ConsumerRecord], partitions: int, upto: int) -> Bucket:
@@ -127,7 +127,7 @@ def timers_of(asset: Asset, rule: Scenario) -> list[tuple[Timer, str]]:
         "vote-forgotten": [(v.silent, v.agent) for v in votes if v.silent is not None],
         "mute-end": [(v.muted.until, v.agent) for v in votes if v.muted and v.muted.until],
     }
-    agents = {kind: iter(sorted(found)) for kind, found in times.items()}
+    agents = {kind: iter(sorted(timed_agents)) for kind, timed_agents in times.items()}
     return [
         (timer, next(agents[timer.type])[1] if timer.type in agents else "")
         for timer in sorted(all_timers(asset, rule))
@@ -179,8 +179,8 @@ def check_stored(job: Job, scenario: str, parts: list[Result]) -> int:
 
 
 def committed(job: Job, query: str = "kernel") -> bool:
-    told = [decode_progress(m.value) for m in job.read([job.topics.progress])]
-    return any(p.checkpoint and p.checkpoint.batch > 1 for p in told if p.query == query)
+    query_reports = [decode_progress(m.value) for m in job.read([job.topics.progress])]
+    return any(p.checkpoint and p.checkpoint.batch > 1 for p in query_reports if p.query == query)
 
 
 def test_the_state_reader_reads_what_the_fold_has(job: Job) -> None:
@@ -226,7 +226,7 @@ Kept = dict[int, bytes]
 
 def histories(job: Job, rule: Scenario, totals: Totals, kept: Kept) -> dict[str, Moments]:
     """Return when each asset's state changed, by the plain fold under one rule throughout."""
-    found: dict[str, Moments] = {}
+    state_changes: dict[str, Moments] = {}
     for partition, log in logs(job, rule.name).items():
         bucket = Bucket(rule, partition, 1)
         first, end = totals.offsets[partition]
@@ -235,21 +235,23 @@ def histories(job: Job, rule: Scenario, totals: Totals, kept: Kept) -> dict[str,
             assert (bucket.clock, bucket.offset + 1) == (totals.began[partition].at, first)
             bucket.apply(ScenarioChange(rule), bucket.offset, bucket.clock)
             shown = {name: asset for name, asset in bucket.assets.items() if asset.shown}
-            found.update((name, [(asset.since, asset.shown)]) for name, asset in shown.items())
+            state_changes.update(
+                (name, [(asset.since, asset.shown)]) for name, asset in shown.items()
+            )
         for m in (m for m in log if first <= m.offset < end):
             record = decode_placed(m.key, m.value, m.timestamp, partition, rule.partitions)
             if isinstance(record, ScenarioChange):
                 continue
             for out in bucket.apply(record, m.offset, m.timestamp):
-                note(found, out)
-    return found
+                note(state_changes, out)
+    return state_changes
 
 
-def note(found: dict[str, Moments], out: Any) -> None:
+def note(state_changes: dict[str, Moments], out: Any) -> None:
     """Add what was emitted, if the asset's state changed with it."""
     if isinstance(out, StateRecord | Tombstone):
         state = out.state if isinstance(out, StateRecord) else None
-        moments = found.setdefault(out.asset, [])
+        moments = state_changes.setdefault(out.asset, [])
         if state != (moments[-1][1] if moments else None):
             at = out.since if isinstance(out, StateRecord) else out.cause.time
             moments.append((at, state))
@@ -454,11 +456,11 @@ def batch_query(job: Job, rule: Scenario, **wish: Any) -> tuple[str, str]:
         ask, "kernel", {rule.name: rule}, Epoch(1, LocalPath(job.data_dir / "none"))
     )
 
-    def told() -> bool:
+    def answered() -> bool:
         batch_queries.look()
         return bool(desk.answers)
 
-    wait_until(told, 180, "the batch query does not end")
+    wait_until(answered, 180, "the batch query does not end")
     outcome, why = desk.answers[ask.id]
     assert outcome == "done", why
     return ask.id, why
@@ -551,9 +553,9 @@ def test_what_cannot_be_carried_out_is_answered(job: Job) -> None:
 
 def query_process_of(driver: int) -> int:
     """The process of the batch query that is under way."""
-    found = [
+    pids = [
         pid
         for pid in descendants(driver)
         if b"streaming.queries" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
-    return found[0]
+    return pids[0]

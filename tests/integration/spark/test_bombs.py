@@ -72,8 +72,8 @@ def check(job: Job, first: int, codec: str) -> None:
     assert letter["topic"] == job.topics.reports("sites")
     assert (letter["partition"], letter["span"]) == (PARTITION, (first, first + 2))
     assert (letter["codec"], letter["records"]) == (codec, 3)
-    told = decode_progress(job.read([job.topics.progress])[-1].value)
-    assert told.asides == {f"sites/{PARTITION}": ((first, first + 2),)}
+    query_report = decode_progress(job.read([job.topics.progress])[-1].value)
+    assert query_report.asides == {f"sites/{PARTITION}": ((first, first + 2),)}
     assert_equal_to_fold(job)
 
 
@@ -152,13 +152,13 @@ def test_what_reads_the_log_again_steps_over_it_too(job: Job) -> None:
 
 def newest(job: Job) -> dict[str, tuple[Version, bytes | None]]:
     """The newest record of each site: its version and value."""
-    found: dict[str, tuple[Version, bytes | None]] = {}
+    records: dict[str, tuple[Version, bytes | None]] = {}
     for message in job.read([job.topics.states("sites")]):
         name = (message.key or b"").decode()
         version = Version.parse(dict(message.headers)["version"].decode())
-        if name not in found or found[name][0] < version:
-            found[name] = (version, message.value)
-    return found
+        if name not in records or records[name][0] < version:
+            records[name] = (version, message.value)
+    return records
 
 
 def asked(job: Job, action: Any, parameters: dict[str, Any]) -> JobAnswer:
@@ -167,8 +167,8 @@ def asked(job: Job, action: Any, parameters: dict[str, Any]) -> JobAnswer:
     job.bus.producer().send_and_wait(job.topics.control, b"kernel", encode(record))
 
     def last() -> list[JobAnswer]:
-        told = [decode_progress(m.value).answer for m in job.read([job.topics.progress])]
-        mine = [each for each in told if each is not None and each.id == record.id]
+        job_answers = [decode_progress(m.value).answer for m in job.read([job.topics.progress])]
+        mine = [each for each in job_answers if each is not None and each.id == record.id]
         return [each for each in mine if each.outcome != "accepted"]
 
     wait_until(last, 240, f"{action} is not answered, see {job.log}")

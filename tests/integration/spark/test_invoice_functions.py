@@ -326,14 +326,14 @@ def test_a_return_takes_points_back_and_the_total_never_falls_below_zero(earned:
     """Whatever came first: the sale of the return, or the return, which another store sent."""
     first = earned.run(("a", "i-1", 300), ("a", "r-1", -120), ("b", "r-2", -40), ("b", "r-3", -1))
     second = earned.run(("b", "i-2", 100), ("a", "r-4", -500), ("a", "r-4", -500), ("a", "i-5", 9))
-    told = [
+    loyalty_rows = [
         (value["invoice"], value["earned"], value["total"])
         for _, value, _ in [*records(first, LOYALTY), *records(second, LOYALTY)]
     ]
-    assert [each for each in told if each[0] in ("i-1", "r-1", "r-4", "i-5")] == [
+    assert [each for each in loyalty_rows if each[0] in ("i-1", "r-1", "r-4", "i-5")] == [
         ("i-1", 300, 300), ("r-1", -120, 180), ("r-4", -180, 0), ("i-5", 0, 0),
     ]  # fmt: skip
-    assert [each for each in told if each[0] in ("r-2", "r-3", "i-2")] == [
+    assert [each for each in loyalty_rows if each[0] in ("r-2", "r-3", "i-2")] == [
         ("r-2", 0, 0), ("r-3", 0, 0), ("i-2", 59, 59),
     ]  # fmt: skip
 
@@ -351,7 +351,7 @@ def test_reports_on_customers_are_as_every_reporter_makes_them(earned: Earned) -
     first = earned.run(("a", "i-1", 499), ("a", "i-2", 1), ("a", "i-3", 1_499), ("a", "i-4", 1))
     second = earned.run(("a", "i-5", -1_600), at=NOON_MS - 60_000)
     rows = [*first, *second]
-    found = [(row["key"], row["value"].encode()) for row in rows if row["topic"] == CUSTOMERS]
+    reports = [(row["key"], row["value"].encode()) for row in rows if row["topic"] == CUSTOMERS]
     wanted = [
         Report("customer-a", "loyalty", state, NOON_MS + at, f'{{"points":{points}}}')
         for at, (state, points) in enumerate(
@@ -359,5 +359,5 @@ def test_reports_on_customers_are_as_every_reporter_makes_them(earned: Earned) -
         )
     ]
     later = NOON_MS + 60_000
-    assert [decode_source(key.encode(), value, later) for key, value in found] == wanted
-    assert [value for _, value in found] == [encode_report(report) for report in wanted]
+    assert [decode_source(key.encode(), value, later) for key, value in reports] == wanted
+    assert [value for _, value in reports] == [encode_report(report) for report in wanted]

@@ -137,8 +137,8 @@ def test_what_is_taken_back_has_a_negative_quantity_however_the_till_writes_it(
 
 
 def test_lines_have_no_address_of_mail(spark: SparkSession) -> None:
-    told = SALE | {"email": "ada@example.net", "email_consent": True}
-    assert "ada@" not in json.dumps(values(lines(sales(spark, told))))
+    sale = SALE | {"email": "ada@example.net", "email_consent": True}
+    assert "ada@" not in json.dumps(values(lines(sales(spark, sale))))
 
 
 def test_an_invoice_that_comes_again_in_a_later_batch_is_counted_once(

@@ -78,8 +78,8 @@ def check_what_it_tells_of_itself(job: Job) -> None:
     """Heartbeats of every bucket, Spark's progress."""
 
     def batches() -> list[int]:
-        told = [decode_progress(m.value) for m in job.read([job.topics.progress])]
-        return [p.batch["numInputRows"] for p in told if p.batch and p.status == "running"]
+        query_reports = [decode_progress(m.value) for m in job.read([job.topics.progress])]
+        return [p.batch["numInputRows"] for p in query_reports if p.batch and p.status == "running"]
 
     wait_until(batches, 60, "no figures of a batch")
     beats = [decode_heartbeat(m.value) for m in job.read([job.topics.buckets])]
@@ -144,16 +144,16 @@ def test_a_batch_ends_early_where_many_reports_come(job: Job) -> None:
 
 def runs_of(job: Job, task: str) -> list[tuple[Version, str]]:
     """The version and the outcome of each record of a run of this task, however often it came."""
-    found = set()
+    runs = set()
     for message in job.read([job.topics.states("sites")]):
         record = decode_state(message.key, message.value, message.headers)
         if isinstance(record, StateRecord) and record.cause.command == task:
-            found |= {
+            runs |= {
                 (record.version, each.outcome or "")
                 for each in record.tasks
                 if record.cause.type == "schedule" and each.id == task
             }
-    return sorted(found)
+    return sorted(runs)
 
 
 @pytest.mark.extensive(
@@ -222,10 +222,10 @@ def test_a_changed_partition_count_is_told_and_no_query_starts(job: Job) -> None
     job.scenarios_file.write_text(SCENARIOS.replace("partitions = 2", "partitions = 3", 1))
     process = job.start()
 
-    def told() -> bool:
-        found = [decode_progress(m.value) for m in job.read([job.topics.progress])]
-        return any(p.status == "waiting" and "has 2 partitions" in p.message for p in found)
+    def is_waiting() -> bool:
+        query_reports = [decode_progress(m.value) for m in job.read([job.topics.progress])]
+        return any(p.status == "waiting" and "has 2 partitions" in p.message for p in query_reports)
 
-    wait_until(told, 60, f"nothing is told, see {job.log}")
+    wait_until(is_waiting, 60, f"nothing is told, see {job.log}")
     assert process.poll() is None
     assert not list((job.data_dir / "checkpoint" / "kernel" / "epoch-1").iterdir())

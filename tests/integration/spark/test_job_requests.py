@@ -29,7 +29,7 @@ def job(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
     made.clean_up()
 
 
-def told(job: Job) -> list[QueryReport]:
+def query_reports(job: Job) -> list[QueryReport]:
     return [decode_progress(m.value) for m in job.read([job.topics.progress])]
 
 
@@ -39,8 +39,8 @@ def ask(job: Job, id_: str, action: Any) -> JobAnswer:
     job.bus.producer().send_and_wait(job.topics.control, b"kernel", encode(record))
 
     def answers() -> list[JobAnswer]:
-        found = [p.answer for p in told(job) if p.answer and p.answer.id == id_]
-        return [answer for answer in found if answer.outcome != "accepted"]
+        job_answers = [p.answer for p in query_reports(job) if p.answer and p.answer.id == id_]
+        return [answer for answer in job_answers if answer.outcome != "accepted"]
 
     wait_until(answers, 60, f"{action} is not answered, see {job.log}")
     return answers()[-1]
@@ -59,7 +59,7 @@ def test_stop_start_and_reload(job: Job) -> None:
     load.finish()
 
     assert ask(job, "stop", "stop").outcome == "done"
-    last = told(job)[-1]
+    last = query_reports(job)[-1]
     assert last.status == "stopped"
     assert last.stopped is not None
     assert last.stopped.reason == "a drill"
@@ -67,15 +67,15 @@ def test_stop_start_and_reload(job: Job) -> None:
     load.send(200)  # it waits in the log
     sent = ends(job)
     assert sent != standing
-    others = told(job)
+    others = query_reports(job)
     assert ask(job, "again", "stop").why == "ada had stopped it already"
-    assert len(told(job)) == len(others) + 1
+    assert len(query_reports(job)) == len(others) + 1
     assert ends(job) == sent, "a stopped job writes heartbeats or ticks"
 
     assert ask(job, "start", "start").outcome == "done"
     load.send(100)
     load.finish()
-    sizes = lambda: [p.checkpoint.size for p in told(job) if p.checkpoint]  # noqa: E731
+    sizes = lambda: [p.checkpoint.size for p in query_reports(job) if p.checkpoint]  # noqa: E731
     wait_until(sizes, 60, "nothing is told of the checkpoint")
     assert sizes()[-1] > 1000
 

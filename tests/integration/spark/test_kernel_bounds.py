@@ -27,26 +27,26 @@ AHEAD = 23 * 3_600_000
 CUTS = ((1, 1), (7, 3), (5000, 1))
 """Records of a batch, and batches until the bucket is read from its state."""
 
-Told = dict[bytes, list[bytes | None]]
+Emissions = dict[bytes, list[bytes | None]]
 """By asset: the values that were emitted, in order."""
 
 
 def disturbed(log: list[ConsumerRecord]) -> tuple[list[ConsumerRecord], list[Bound]]:
     """A log of which two stretches were stamped ahead, each with the bound that is right for it."""
-    size, bounds, found = len(log), list[Bound](), list(log)
+    size, bounds, messages = len(log), list[Bound](), list(log)
     for part in (1, 3):
         begin, end = size * part // 5, size * (part + 1) // 5
         bounds.append((max(m.timestamp for m in log[:end]), log[end].offset))
         for at in range(begin, end - (end - begin) // 2):
-            found[at] = replace(log[at], timestamp=log[at].timestamp + part * AHEAD)
-    return found, bounds
+            messages[at] = replace(log[at], timestamp=log[at].timestamp + part * AHEAD)
+    return messages, bounds
 
 
-def folded(plan: Plan, bucket: BucketId, log: list[ConsumerRecord]) -> tuple[Bucket, Told]:
+def folded(plan: Plan, bucket: BucketId, log: list[ConsumerRecord]) -> tuple[Bucket, Emissions]:
     """The plain fold after a log, and what it emitted of each asset."""
     fold = Bucket(load_rule(plan.rules[bucket]), bucket.partition, plan.epoch)
     bounds = plan.start.bounds[str(bucket)]
-    told: Told = {}
+    emissions: Emissions = {}
     for m in log:
         count = plan.partitions[bucket.scenario]
         record = decode_placed(m.key, m.value, m.timestamp, bucket.partition, count)
@@ -54,8 +54,8 @@ def folded(plan: Plan, bucket: BucketId, log: list[ConsumerRecord]) -> tuple[Buc
         for out in fold.apply(record, m.offset, time):
             if not isinstance(out, DeadLetter):
                 value = encode_state(out) if isinstance(out, StateRecord) else None
-                told.setdefault(out.asset.encode(), []).append(value)
-    return fold, told
+                emissions.setdefault(out.asset.encode(), []).append(value)
+    return fold, emissions
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -72,11 +72,11 @@ def test_the_kernel_holds_time_as_the_fold_does(replay: Replay, tmp_path: Path, 
         fold, wanted = folded(plan, bucket, given)
         [played] = replay.run(plan, [Log(str(bucket), given, *CUTS[(seed + n) % len(CUTS)])])
         states = f"{bucket.scenario}.states"
-        found: Told = {}
+        emissions: Emissions = {}
         for record in played.records:
             if record.topic == states:
-                found.setdefault(record.key or b"", []).append(record.value)
-        assert found == wanted, bucket
+                emissions.setdefault(record.key or b"", []).append(record.value)
+        assert emissions == wanted, bucket
         beats = [decode_heartbeat(r.value) for r in played.records if r.topic == "job.buckets"]
         assert last(beats).log_time <= fold.clock < max(m.timestamp for m in given)
 

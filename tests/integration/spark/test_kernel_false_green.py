@@ -96,14 +96,16 @@ def test_the_kernel_keeps_the_promises_of_the_fold(replay: Replay) -> None:
     histories = [seeded(seed) for seed in range(HISTORIES)]
     rules = [rule(number, history.scenario) for number, history in enumerate(histories)]
     logs = [messages(b, h.entries) for (b, _), h in zip(rules, histories, strict=True)]
-    for (bucket, scenario), log, found in zip(rules, logs, play(replay, rules, logs), strict=True):
-        states = [record for record in found.records if record.topic.endswith(".states")]
+    for (bucket, scenario), log, played_log in zip(
+        rules, logs, play(replay, rules, logs), strict=True
+    ):
+        states = [record for record in played_log.records if record.topic.endswith(".states")]
         assert by_asset(states) == by_asset(folded(bucket, scenario, log)), bucket
 
 
 def by_asset(records: Sequence[SinkRecord]) -> dict[bytes | None, list[SinkRecord]]:
     """The records of each asset in order: a change of rule goes through the assets in any."""
-    found: dict[bytes | None, list[SinkRecord]] = {}
+    grouped: dict[bytes | None, list[SinkRecord]] = {}
     for record in records:
-        found.setdefault(record.key, []).append(record)
-    return found
+        grouped.setdefault(record.key, []).append(record)
+    return grouped

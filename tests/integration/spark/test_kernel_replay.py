@@ -58,13 +58,13 @@ def by_asset(records: list[SinkRecord]) -> dict[tuple[str, bytes | None], list[S
 
     Among assets the order is nobody's business: a change of rule goes through them in any.
     """
-    found = defaultdict(list)
+    grouped = defaultdict(list)
     for record in records:
         dead = record.topic == "dead-letters"
         if record.topic != "job.buckets":
             headers = record.headers[:1] if dead else record.headers
-            found[record.topic, record.key].append(record._replace(headers=headers))
-    return found
+            grouped[record.topic, record.key].append(record._replace(headers=headers))
+    return grouped
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -81,9 +81,9 @@ def test_the_kernel_is_the_fold(replay: Replay, tmp_path: Path, seed: int) -> No
         Log(str(b), log[b.scenario, b.partition], *CUTS[(seed + n) % len(CUTS)])
         for n, b in enumerate(buckets)
     ]
-    for bucket, given, found in zip(buckets, logs, replay.run(plan, logs), strict=True):
+    for bucket, given, played in zip(buckets, logs, replay.run(plan, logs), strict=True):
         wanted = by_asset(folded(plan, bucket, given.records))
-        emitted = by_asset(found.records)
+        emitted = by_asset(played.records)
         assert len(wanted) > 50
         for key, records in wanted.items():
             for n, (one, other) in enumerate(zip_longest(records, emitted.pop(key, []))):
@@ -113,7 +113,9 @@ def test_the_kernel_begins_in_mid_log_and_is_silent_until_there(
             start.seeds[str(bucket)] = str(tmp_path / "seed")
         before = folded(replace(plan, rules={bucket: rule}), bucket, given[:half])
         whole = folded(replace(plan, rules={bucket: rule}), bucket, given)
-        last_ones = {key: found[-1:] for key, found in by_asset(before).items() if key[0] != DEAD}
+        last_ones = {
+            key: records[-1:] for key, records in by_asset(before).items() if key[0] != DEAD
+        }
         wanted = by_asset(whole[len(before) :])
         read = given[half:] if seeded else given
         [played] = replay.run(plan, [Log(str(bucket), read, 7, 3)])

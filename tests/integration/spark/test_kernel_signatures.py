@@ -113,13 +113,13 @@ class Maker:
         return key, value[:at] + bytes([self.random.randrange(256)]) + value[at + 1 :]
 
 
-Told = list[tuple[str, bytes | None, bytes | None]]
+Emissions = list[tuple[str, bytes | None, bytes | None]]
 
 
-def folded(plan: Plan, log: list[ConsumerRecord]) -> Told:
+def folded(plan: Plan, log: list[ConsumerRecord]) -> Emissions:
     """Return what the plain fold emits: topic or reason, key, value."""
     fold, trust = Bucket(load_rule(plan.rules[BUCKET]), 0, 1), Trust(TOPIC, lambda: RING)
-    out: Told = []
+    out: Emissions = []
     for m in log:
         record = decode_placed(m.key, m.value, m.timestamp, 0, 1, trust)
         for each in fold.apply(record, m.offset, m.timestamp):
@@ -144,7 +144,7 @@ def test_the_kernel_judges_signatures_as_the_fold_does(
     assert set(FAULTS) <= {topic for topic, *_ in wanted}
     assert sum(topic == "sites.states" for topic, *_ in wanted) > MESSAGES / 5
     [played] = replay.run(plan, [Log(str(BUCKET), log, 7, 3)])
-    found = [
+    emissions = [
         (
             dict(r.headers)["reason"].decode() if r.topic == "dead-letters" else r.topic,
             r.key,
@@ -153,15 +153,15 @@ def test_the_kernel_judges_signatures_as_the_fold_does(
         for r in played.records
         if r.topic != "job.buckets"
     ]
-    assert by_asset(found) == by_asset(wanted)
+    assert by_asset(emissions) == by_asset(wanted)
 
 
-def by_asset(told: Told) -> dict[tuple[bool, bytes | None], Told]:
+def by_asset(emissions: Emissions) -> dict[tuple[bool, bytes | None], Emissions]:
     """The records of each asset in order; a mute and a rule go through assets in any."""
-    found: dict[tuple[bool, bytes | None], Told] = {}
-    for each in told:
-        found.setdefault((each[0] == "sites.states", each[1]), []).append(each)
-    return found
+    grouped: dict[tuple[bool, bytes | None], Emissions] = {}
+    for each in emissions:
+        grouped.setdefault((each[0] == "sites.states", each[1]), []).append(each)
+    return grouped
 
 
 def test_keys_that_cannot_be_read_stop_the_kernel(replay: Replay, tmp_path: Path) -> None:

@@ -195,8 +195,8 @@ def test_both_joins_challenge_whom_the_operator_does(
     joined = result(left, "left_join", tmp_path, "append")
     raw = session.read.parquet(str(folder))
     table = decode(raw, "table", PIPELINE.sources["logs"], [TOPIC], "t.").rows
-    found = by_look_up(logs(session, folder), table)
-    looked = result(found, "look_up", tmp_path, "update")
+    look_up_frame = by_look_up(logs(session, folder), table)
+    looked = result(look_up_frame, "look_up", tmp_path, "update")
     assert sum(challenges.values()) >= 12
     assert max(challenges.values()) == 2
     assert bursts((row["client"], ms(row["start"])) for row in joined) == challenges

@@ -171,8 +171,8 @@ def test_previous_remembers_its_partition_from_batch_to_batch(
     writer = rows.writeStream.format("memory").queryName(f"previous_{mode}").outputMode(mode)
     query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
     assert query.start().awaitTermination(120)
-    found = times(spark.table(f"previous_{mode}"))
-    assert found == [(0, 1_000), (1, 1_000), (2, 3_000), (3, 3_000)]
+    previous_times = times(spark.table(f"previous_{mode}"))
+    assert previous_times == [(0, 1_000), (1, 1_000), (2, 3_000), (3, 3_000)]
 
 
 def halved(time: Column, fault: Column) -> Column:

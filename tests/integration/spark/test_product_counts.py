@@ -192,9 +192,11 @@ def test_each_view_counts_once_through_kills(process: PipelineProcess) -> None:
     again = process.written("product-counts") + 3 * len(visitors.seen)
     wait_until(lambda: process.written("product-counts") >= again, 60, "it goes out but once")
     assert counted(process) == visitors.seen
-    told = [json.loads(one.value or b"") for one in process.read([milestones])]
-    assert {each["product"] for each in told} == {p for p, n in visitors.seen.items() if n >= 1_000}
-    assert {each["count"] for each in told} == {1_000}
+    milestone_records = [json.loads(one.value or b"") for one in process.read([milestones])]
+    assert {each["product"] for each in milestone_records} == {
+        p for p, n in visitors.seen.items() if n >= 1_000
+    }
+    assert {each["count"] for each in milestone_records} == {1_000}
     values: dict[bytes, bytes | None] = {}
     for one in output(process):
         id_ = dict(one.headers)["id"]

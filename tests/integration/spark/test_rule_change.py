@@ -32,8 +32,8 @@ def job(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
 
 def carried(job: Job) -> Carried:
     """Return what the job told of the scenario last."""
-    told = [decode_progress(m.value).carried for m in job.read([job.topics.progress])]
-    return [each for each in told if each and each.scenario == "sites"][-1]
+    carried_scenarios = [decode_progress(m.value).carried for m in job.read([job.topics.progress])]
+    return [each for each in carried_scenarios if each and each.scenario == "sites"][-1]
 
 
 def ask(job: Job, id_: str, keys: dict[str, Any]) -> JobAnswer:
@@ -43,8 +43,8 @@ def ask(job: Job, id_: str, keys: dict[str, Any]) -> JobAnswer:
     job.bus.producer().send_and_wait(job.topics.control, b"kernel", encode(record))
 
     def answers() -> list[JobAnswer]:
-        told = [decode_progress(m.value).answer for m in job.read([job.topics.progress])]
-        return [a for a in told if a and a.id == id_ and a.outcome != "accepted"]
+        job_answers = [decode_progress(m.value).answer for m in job.read([job.topics.progress])]
+        return [a for a in job_answers if a and a.id == id_ and a.outcome != "accepted"]
 
     wait_until(answers, 60, f"{id_} is not answered, see {job.log}")
     return answers()[-1]
@@ -62,10 +62,10 @@ def rules(job: Job, partition: int) -> list[int]:
 
 def tallied_at(job: Job) -> set[tuple[int, int]]:
     """Return where the scenario records lie after which a state record came."""
-    found = [
+    state_records = [
         decode_state(m.key, m.value) for m in job.read([job.topics.states("sites")]) if m.value
     ]
-    causes = (record.cause for record in found if record.cause.type == "scenario")
+    causes = (record.cause for record in state_records if record.cause.type == "scenario")
     return {(cause.partition, cause.offset) for cause in causes}
 
 

@@ -41,7 +41,7 @@ from wire.source import decode_placed, decode_source, encode_report
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
 Logs = dict[TopicPartition, list[ConsumerRecord]]
-Told = dict[tuple[str, str], tuple[bytes | None, tuple[tuple[str, bytes], ...]]]
+ShownRecords = dict[tuple[str, str], tuple[bytes | None, tuple[tuple[str, bytes], ...]]]
 """By topic and asset: value and headers."""
 
 
@@ -59,12 +59,12 @@ def job(
     made.clean_up()
 
 
-def told(job: Job) -> list[QueryReport]:
+def query_reports(job: Job) -> list[QueryReport]:
     return [decode_progress(m.value) for m in job.read([job.topics.progress])]
 
 
 def answers(job: Job, id_: str) -> list[JobAnswer]:
-    return [p.answer for p in told(job) if p.answer and p.answer.id == id_]
+    return [p.answer for p in query_reports(job) if p.answer and p.answer.id == id_]
 
 
 def ask(job: Job, id_: str, action: Any, query: str, parameters: dict[str, Any]) -> None:
@@ -83,10 +83,10 @@ def wait_for(job: Job, id_: str) -> JobAnswer:
 
 def logs(job: Job) -> Logs:
     """Return what the source topics hold, by partition."""
-    found: Logs = {}
+    messages: Logs = {}
     for message in job.read(map(job.topics.reports, job.scenarios())):
-        found.setdefault((message.topic, message.partition), []).append(message)
-    return found
+        messages.setdefault((message.topic, message.partition), []).append(message)
+    return messages
 
 
 def emitted(job: Job, log: list[ConsumerRecord]) -> tuple[Bucket, list[tuple[int, Emitted]]]:
@@ -99,39 +99,41 @@ def emitted(job: Job, log: list[ConsumerRecord]) -> tuple[Bucket, list[tuple[int
 
 def folded(job: Job, bucket: Bucket, log: list[ConsumerRecord]) -> list[tuple[int, Emitted]]:
     """All that a bucket emits over these records, with where."""
-    partitions, found = job.scenarios()[bucket.scenario.name].partitions, []
+    partitions, emissions = job.scenarios()[bucket.scenario.name].partitions, []
     for m in log:
         record = decode_placed(m.key, m.value, m.timestamp, bucket.partition, partitions)
         outs = bucket.apply(record, m.offset, m.timestamp)
-        found += [(m.offset, out) for out in outs if not isinstance(out, DeadLetter)]
-    return found
+        emissions += [(m.offset, out) for out in outs if not isinstance(out, DeadLetter)]
+    return emissions
 
 
-def shown(job: Job) -> Told:
+def shown(job: Job) -> ShownRecords:
     """The newest of each asset in the states topics, by version."""
-    found: dict[tuple[str, str], ConsumerRecord] = {}
+    newest: dict[tuple[str, str], ConsumerRecord] = {}
     for message in job.read(map(job.topics.states, job.scenarios())):
         place = (message.topic, (message.key or b"").decode())
-        if place not in found or version(message) > version(found[place]):
-            found[place] = message
-    return {place: (message.value, message.headers) for place, message in found.items()}
+        if place not in newest or version(message) > version(newest[place]):
+            newest[place] = message
+    return {place: (message.value, message.headers) for place, message in newest.items()}
 
 
 def version(message: ConsumerRecord) -> list[int]:
     return [int(part) for part in dict(message.headers)["version"].split(b".")]
 
 
-def check(job: Job, found: Told, whole: Logs, epoch: int) -> None:
+def check(job: Job, shown_records: ShownRecords, whole: Logs, epoch: int) -> None:
     """What was shown is what the fold last emitted, all of it in this epoch.
 
     That was somewhere behind the last markers: so far the job must have come.
     """
-    found = dict(found)
+    shown_records = dict(shown_records)
     for (topic, _), log in whole.items():
         states = job.topics.states(job.topics.scenario_of(topic) or "")
-        for asset, told in allowed(emitted(job, log)[1], last_marker(log), epoch).items():
-            assert found.pop((states, asset)) in told, asset
-    assert not found
+        for asset, allowed_records in allowed(
+            emitted(job, log)[1], last_marker(log), epoch
+        ).items():
+            assert shown_records.pop((states, asset)) in allowed_records, asset
+    assert not shown_records
 
 
 def last_marker(log: list[ConsumerRecord]) -> int:
@@ -155,7 +157,7 @@ def check_forgetful(job: Job, before: Logs, now: Logs, firsts: dict[str, Any], e
     What it knows nothing of stands as the epoch before left it, behind the markers of then. Returns
     of how many assets that is so.
     """
-    found, left = shown(job), 0
+    shown_records, left = shown(job), 0
     for (topic, partition), log in now.items():
         name = job.topics.scenario_of(topic) or ""
         first = firsts[f"{name}/{partition}"]["offset"]
@@ -166,10 +168,10 @@ def check_forgetful(job: Job, before: Logs, now: Logs, firsts: dict[str, Any], e
         )
         known = allowed(outs, last_marker(log), epoch)
         forgotten = allowed(emitted(job, log)[1], last_marker(before[topic, partition]), epoch - 1)
-        for asset, told in (forgotten | known).items():
-            assert found.pop((job.topics.states(name), asset)) in told, asset
+        for asset, allowed_records in (forgotten | known).items():
+            assert shown_records.pop((job.topics.states(name), asset)) in allowed_records, asset
         left += len(forgotten.keys() - known.keys())
-    assert not found
+    assert not shown_records
     return left
 
 
@@ -193,8 +195,8 @@ def snapshot(job: Job, whole: Logs) -> dict[str, Any]:
     folder.mkdir(exist_ok=True)
     buckets = {}
     for (topic, partition), log in whole.items():
-        bucket, told = emitted(job, log)
-        data = dump_snapshot(bucket, {record.asset: record for _, record in told})
+        bucket, emissions = emitted(job, log)
+        data = dump_snapshot(bucket, {record.asset: record for _, record in emissions})
         name = f"{job.topics.scenario_of(topic)}-{partition}-{log[-1].offset + 1}.fold"
         (folder / name).write_bytes(data)
         digest = hashlib.sha256(data).hexdigest()
@@ -249,9 +251,9 @@ def test_the_log_is_read_again(job: Job, engine: str) -> None:
     assert wait_for(job, "seeded").outcome == "done"
     load.send(100)
     load.finish()
-    found = shown(job)  # and the logs afterwards: the job goes on meanwhile
+    shown_records = shown(job)  # and the logs afterwards: the job goes on meanwhile
     before = {at: kept[at] + log for at, log in logs(job).items()}
-    check(job, found, before, 3)
+    check(job, shown_records, before, 3)
 
     # a reset begins in mid-log with no state: what it knows nothing of stays on the boards
     places = {name: {"offset": end} for name, end in ends(job).items()}
@@ -320,11 +322,13 @@ def folded_bounded(job: Job, bounds: Sequence[Bound], epoch: int) -> list[StateR
     log = logs(job)[job.topics.reports(BUCKET.scenario), BUCKET.partition]
     records = [decode_placed(m.key, m.value, m.timestamp, BUCKET.partition, 2) for m in log]
     first = next(r.scenario for r in records if isinstance(r, ScenarioChange))
-    bucket, found = Bucket(first, BUCKET.partition, epoch), []
+    bucket, state_records = Bucket(first, BUCKET.partition, epoch), []
     for m, record in zip(log, records, strict=True):
         at = applied_time(bounds, m.offset, m.timestamp, bucket.clock)
-        found += [out for out in bucket.apply(record, m.offset, at) if isinstance(out, StateRecord)]
-    return [out for out in found if out.asset == ASSET]
+        state_records += [
+            out for out in bucket.apply(record, m.offset, at) if isinstance(out, StateRecord)
+        ]
+    return [out for out in state_records if out.asset == ASSET]
 
 
 def test_a_clock_that_was_ahead_is_got_over(virtual: Job) -> None:
@@ -350,10 +354,10 @@ def test_a_clock_that_was_ahead_is_got_over(virtual: Job) -> None:
 
     wait_until(fell_silent, 30, "the votes do not fall silent")
     stop(process)
-    bounds = next(p.bounds for p in reversed(told(job)) if p.bounds)[str(BUCKET)]
+    bounds = next(p.bounds for p in reversed(query_reports(job)) if p.bounds)[str(BUCKET)]
     assert bounds[0][0] == bound
-    found = shown(job)[job.topics.states(BUCKET.scenario), ASSET]
+    shown_record = shown(job)[job.topics.states(BUCKET.scenario), ASSET]
     wanted = [(encode_state(out), encode_headers(out)) for out in folded_bounded(job, bounds, 2)]
-    assert found in wanted[-12:]  # the log may have gone on after the job, by reminders
-    assert found[0] is not None
-    assert b'"state":"attack"' in found[0]
+    assert shown_record in wanted[-12:]  # the log may have gone on after the job, by reminders
+    assert shown_record[0] is not None
+    assert b'"state":"attack"' in shown_record[0]

@@ -34,7 +34,7 @@ SOME_WIDTHS = (390, 1024, 1440)
 COLOURS = ("color-contrast", "link-in-text-block")
 """The rules of axe that look at colours; what its others say holds in every theme."""
 
-_AXE = "options => axe.run(options).then(found => found.violations)"
+_AXE = "options => axe.run(options).then(findings => findings.violations)"
 
 _ROWS = """rows => rows.map(row => [
   row.dataset.asset, row.dataset.version, row.querySelector(".col-state .word").textContent])"""
@@ -84,12 +84,12 @@ def row(page: Page, asset: str) -> Locator:
 def lines(page: Page) -> list[tuple[str, str, str]]:
     """Asset, version and state in words of each row, from the top; none between two pages."""
     try:
-        found: list[Any] = page.eval_on_selector_all("#tbody tr", _ROWS)
+        rows: list[Any] = page.eval_on_selector_all("#tbody tr", _ROWS)
     except Error as error:
         if "Execution context was destroyed" not in error.message:
             raise
         return []
-    return [tuple(line) for line in found]
+    return [tuple(line) for line in rows]
 
 
 def order(page: Page) -> list[str]:
@@ -119,12 +119,12 @@ def press_to(page: Page, wanted: Locator, key: str = "Tab", most: int = 80) -> N
 
 def too_wide_in(page: Page) -> list[int]:
     """The windows, px, that are narrower than what the page shows in them."""
-    found = []
+    windows = []
     for width in WIDTHS if is_whole() else NARROW:
         resize(page, width)
         if page.evaluate("document.documentElement.scrollWidth") > width:
-            found.append(width)
-    return found
+            windows.append(width)
+    return windows
 
 
 def serious(page: Page, *rules: str) -> list[str]:
@@ -146,8 +146,8 @@ def violations(page: Page, *rules: str) -> list[dict[str, Any]]:
     options: dict[str, Any] = {"resultTypes": ["violations"]}
     if rules:
         options["runOnly"] = {"type": "rule", "values": list(rules)}
-    found: list[dict[str, Any]] = page.evaluate(_AXE, options)
-    return found
+    axe_violations: list[dict[str, Any]] = page.evaluate(_AXE, options)
+    return axe_violations
 
 
 def serious_in_both(page: Page) -> list[str]:
@@ -161,9 +161,9 @@ def serious_in_both(page: Page) -> list[str]:
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         return serious(page)
     page.emulate_media(color_scheme="light", reduced_motion="reduce")
-    found = serious(page)
+    light_faults = serious(page)
     page.emulate_media(color_scheme="dark")
-    return found + serious(page, *COLOURS)
+    return light_faults + serious(page, *COLOURS)
 
 
 def widths_to_check() -> tuple[int, ...]:

@@ -97,12 +97,12 @@ class Board:
 
     def states(self, first: float = 0, last: float = 10 * DAY) -> list[str]:
         """The states shown from one time to the other, each change once."""
-        found = [self.at(first).state]
+        shown = [self.at(first).state]
         for record in self.records:
             inside = ms(first) < record.cause.time <= ms(last)
-            if inside and isinstance(record, StateRecord) and record.state != found[-1]:
-                found.append(record.state)
-        return found
+            if inside and isinstance(record, StateRecord) and record.state != shown[-1]:
+                shown.append(record.state)
+        return shown
 
     def answers(self) -> list[StateRecord | Tombstone]:
         """The records that answer commands."""

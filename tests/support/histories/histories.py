@@ -154,13 +154,13 @@ def restored_by_asset(bucket: Bucket) -> Bucket:
 
 def timer_times(bucket: Bucket) -> dict[str, int]:
     """Return when the next timer of every asset fires, computed from scratch."""
-    found = ((name, next_timer(asset, bucket.scenario)) for name, asset in bucket.assets.items())
-    return {name: timer.time for name, timer in found if timer is not None}
+    timers = ((name, next_timer(asset, bucket.scenario)) for name, asset in bucket.assets.items())
+    return {name: timer.time for name, timer in timers if timer is not None}
 
 
 # ---- testing with them ---------------------------------------------------------------------
 
-FOUND = settings(
+PROFILE = settings(
     max_examples=examples(20),
     deadline=None,
     derandomize=True,
@@ -169,15 +169,15 @@ FOUND = settings(
 
 
 def every_history(
-    test: Callable[[History, random.Random], None], *, seeds: int = 100, found: settings = FOUND
+    test: Callable[[History, random.Random], None], *, seeds: int = 100, profile: settings = PROFILE
 ) -> Callable[[], None]:
     """Run a test with generated histories.
 
-    found: how many hypothesis finds; seeds: how many come from plain seeds, longer and the same
+    profile: how many hypothesis finds; seeds: how many come from plain seeds, longer and the same
     ones in every run, of which a plain run takes the first few.
     """
 
-    @found
+    @profile
     @given(histories(), st.integers(0, 2**32))
     def by_hypothesis(history: History, number: int) -> None:
         test(history, random.Random(number))

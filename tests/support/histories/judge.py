@@ -35,7 +35,7 @@ from wire.topics import Topics
 MARKER = b"marker-"
 """Keys of the records that `Load.finish` puts at the end of each partition begin so."""
 
-TOLD = 12
+MOST_SHOWN = 12
 """Most records of an asset's history that a failure's message shows."""
 
 
@@ -183,15 +183,15 @@ def judge_log(job: Job, epoch: int = 1) -> Judged:
 
 def set_aside(job: Job) -> list[dict[str, Any]]:
     """What the job set aside: topic, partition, span of offsets, records, codec, by its letters."""
-    found = {}
+    asides = {}
     for message in job.read([job.topics.dead_letters]):
         letter = decode_dead_letter(message.key, message.value, message.headers)
         if letter.reason == SET_ASIDE:
-            told = msgspec.json.decode(letter.value or b"")
-            span = (told["first"], told["last"])
+            aside = msgspec.json.decode(letter.value or b"")
+            span = (aside["first"], aside["last"])
             place = {"topic": letter.topic, "partition": letter.partition, "span": span}
-            found[letter.topic, letter.partition, span] = {**told, **place}
-    return list(found.values())
+            asides[letter.topic, letter.partition, span] = {**aside, **place}
+    return list(asides.values())
 
 
 def assert_equal_to_fold(job: Job, epoch: int = 1) -> Judged:
@@ -208,24 +208,24 @@ def _check_states(judged: Judged, messages: Iterable[ConsumerRecord]) -> set[Key
 
     So whoever keeps the higher version loses nothing on the way, and ends with the fold's last.
     """
-    found: set[Key | DeadKey] = set()
+    keys: set[Key | DeadKey] = set()
     newest: dict[tuple[str, str], Version] = {}
     for message in messages:
         version = Version.parse(dict(message.headers)["version"].decode())
         key = Key(message.topic, (message.key or b"").decode(), version)
         assert _content(message) == judged.emissions.get(key), _differs(judged, key, message)
         before = newest.get(key[:2])
-        assert key in found or before is None or before < version, (
+        assert key in keys or before is None or before < version, (
             f"{key} comes for the first time after {before}"
         )
         newest[key[:2]] = version if before is None else max(before, version)
-        found.add(key)
-    return found
+        keys.add(key)
+    return keys
 
 
 def _check_dead(judged: Judged, messages: Iterable[ConsumerRecord]) -> set[Key | DeadKey]:
     """Each is the fold's."""
-    found: set[Key | DeadKey] = set()
+    keys: set[Key | DeadKey] = set()
     for message in messages:
         letter = decode_dead_letter(message.key, message.value, message.headers)
         if letter.reason == SET_ASIDE:
@@ -236,8 +236,8 @@ def _check_dead(judged: Judged, messages: Iterable[ConsumerRecord]) -> set[Key |
             f"dead letter {key}\n  is  {_content(message)!r:.600}\n  not {expected!r:.600}"
             f"\n  the fold's there: {[k for k in judged.dead if k[:3] == key[:3]]}"
         )
-        found.add(key)
-    return found
+        keys.add(key)
+    return keys
 
 
 def _content(message: ConsumerRecord) -> Content:
@@ -246,11 +246,11 @@ def _content(message: ConsumerRecord) -> Content:
 
 def _missing(judged: Judged, missing: set[Key | DeadKey]) -> str:
     some = sorted(missing, key=lambda key: (len(key), key))[:3]
-    told = [f"{len(missing)} of {len(judged.needed)} missing, for example {some}"]
+    lines = [f"{len(missing)} of {len(judged.needed)} missing, for example {some}"]
     if isinstance(some[0], Key):
-        told += [f"which is {judged.emissions[some[0]]!r:.400}"]
-        told += list(judged.history(some[0]))[-TOLD:]
-    return "\n".join(told)
+        lines += [f"which is {judged.emissions[some[0]]!r:.400}"]
+        lines += list(judged.history(some[0]))[-MOST_SHOWN:]
+    return "\n".join(lines)
 
 
 def _differs(judged: Judged, key: Key, message: ConsumerRecord) -> str:
@@ -263,18 +263,18 @@ def _differs(judged: Judged, key: Key, message: ConsumerRecord) -> str:
         difference += f"\n  found: {message.value!r:.600}"
     else:
         difference = first_difference(expected, _content(message))
-    told = [f"{key.topic} {key.asset!r} {key.version}: {difference}"]
-    return "\n".join([*told, *list(judged.history(key))[-TOLD:]])
+    lines = [f"{key.topic} {key.asset!r} {key.version}: {difference}"]
+    return "\n".join([*lines, *list(judged.history(key))[-MOST_SHOWN:]])
 
 
-def first_difference(expected: Content, found: Content) -> str:
+def first_difference(expected: Content, actual: Content) -> str:
     """The first field in which two records differ, or that their bytes do."""
-    if expected.headers != found.headers:
-        return f"headers are {found.headers}, not {expected.headers}"
-    old, new = (msgspec.json.decode(one.value or b"null") for one in (expected, found))
+    if expected.headers != actual.headers:
+        return f"headers are {actual.headers}, not {expected.headers}"
+    old, new = (msgspec.json.decode(one.value or b"null") for one in (expected, actual))
     for path, one, other in _differences("", old, new):
         return f"{path or 'value'} is {other!r:.300}, not {one!r:.300}"
-    return f"other bytes of the same meaning: {found.value!r:.600}, not {expected.value!r:.600}"
+    return f"other bytes of the same meaning: {actual.value!r:.600}, not {expected.value!r:.600}"
 
 
 def _differences(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -645,11 +645,11 @@ class Observer:
     def _changed(self, former: Scenario, entry: Entry, emissions: list[Emission]) -> None:
         """A change of rule, then what it makes happen at once."""
         rule = self.bucket.scenario
-        told = {e.asset for e in emissions if not isinstance(e, DeadLetter)
+        changed = {e.asset for e in emissions if not isinstance(e, DeadLetter)
                 and e.cause.type == "scenario"}  # fmt: skip
         for name, watch in self.watches.items():
             watch.under(rule, former)
-            if name not in told:
+            if name not in changed:
                 self._unseen_change(name, watch, rule)
         for emission in emissions:
             if isinstance(emission, StateRecord) and emission.cause.type == "scenario":
@@ -743,7 +743,7 @@ def _nameless(bucket: Bucket) -> dict[str, tuple[object, ...]]:
 
 def lifetimes_move(history: History) -> list[Breach]:
     """Return where a change of rule makes a milder state because lifetimes change with it."""
-    bucket, found = history.bucket(), []
+    bucket, breaches = history.bucket(), []
     for entry in history.entries:
         record, former = entry.record, bucket.scenario
         if not isinstance(record, ScenarioChange) or record.scenario == former:
@@ -755,8 +755,8 @@ def lifetimes_move(history: History) -> list[Breach]:
         if not record.scenario.life_cycle:
             as_they_were = ScenarioChange(_with_lifetimes_of(former, record.scenario))
             trial.apply(as_they_were, entry.offset, entry.time)
-            found += _differing(bucket, trial)
-    return found
+            breaches += _differing(bucket, trial)
+    return breaches
 
 
 def _with_lifetimes_of(former: Scenario, rule: Scenario) -> Scenario:
@@ -840,8 +840,8 @@ def _say(bucket: Bucket, state: str, lasting: int) -> bool:
     for at in range(bucket.clock, bucket.clock + lasting + every, every):
         for record in [*ends, *says]:
             emissions = bucket.apply(record, next(offsets), at)
-            told = [of_record(e).state for e in emissions if isinstance(e, StateRecord)]
-            if state in (bucket.assets["a"].state, *told):
+            states = [of_record(e).state for e in emissions if isinstance(e, StateRecord)]
+            if state in (bucket.assets["a"].state, *states):
                 return True
         ends = []
     return False

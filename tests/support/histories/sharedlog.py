@@ -364,10 +364,10 @@ class _PartitionLog:
 
     def _refused(self, refused: RefusedReport) -> bytes:
         """A report whose state or time is wrong in this way."""
-        told = Report(refused.asset, refused.agent, refused.said or STATES[0])
+        report = Report(refused.asset, refused.agent, refused.said or STATES[0])
         raw = self._random.choice(WRONG[refused.reason])
         name = b"reported_at" if refused.reason == "bad-time" else b"state"
-        return object_of({**members_of(encode_report(told)), name: raw}.items())
+        return object_of({**members_of(encode_report(report)), name: raw}.items())
 
     def _with_detail(self, value: bytes, fault: str | None) -> bytes:
         """The report with a detail that is left out for this reason, where there is one."""
@@ -805,7 +805,7 @@ class Sender:
     def send(self, portion: Portion) -> None:
         """Send a portion, and wait until it is in the log."""
         ends = self._ends(portion)
-        rows = zip_longest(*([(place, at) for at in found] for place, found in portion.items()))
+        rows = zip_longest(*([(place, at) for at in offsets] for place, offsets in portion.items()))
         for place, at in (pair for row in rows for pair in row if pair is not None):
             self._send(place, at, ends[place] - portion[place].start)
         assert self._producer.flush(30) == 0

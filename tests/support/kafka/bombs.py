@@ -85,11 +85,11 @@ def _letters(size: int) -> Iterator[bytes]:
 
 
 def _varint(number: int) -> bytes:
-    number, found = number << 1 if number >= 0 else (-number << 1) - 1, bytearray()
+    number, octets = number << 1 if number >= 0 else (-number << 1) - 1, bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        octets.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*octets, number])
 
 
 def _plain(chunks: Iterable[bytes]) -> bytes:
@@ -113,21 +113,21 @@ def _zstd(chunks: Iterable[bytes]) -> bytes:
 
 def _lz4(chunks: Iterable[bytes]) -> bytes:
     """A frame of independent blocks of at most 64 KiB, as Kafka wants it."""
-    codec, found = pa.Codec("lz4_raw"), [b"\x04\x22\x4d\x18\x60\x40\x82"]
+    codec, frame_parts = pa.Codec("lz4_raw"), [b"\x04\x22\x4d\x18\x60\x40\x82"]
     for block in _blocks(chunks, 64 << 10):
         packed = bytes(codec.compress(block))
         size = len(packed) if len(packed) < len(block) else len(block) | 1 << 31
-        found.append(struct.pack("<I", size) + (packed if size == len(packed) else block))
-    return b"".join([*found, bytes(4)])
+        frame_parts.append(struct.pack("<I", size) + (packed if size == len(packed) else block))
+    return b"".join([*frame_parts, bytes(4)])
 
 
 def _snappy(chunks: Iterable[bytes]) -> bytes:
     """As snappy-java frames it: blocks of 32 KiB, each after its length."""
-    codec, found = pa.Codec("snappy"), [b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)]
+    codec, frame_parts = pa.Codec("snappy"), [b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)]
     for block in _blocks(chunks, 32 << 10):
         packed = bytes(codec.compress(block))
-        found.append(struct.pack(">i", len(packed)) + packed)
-    return b"".join(found)
+        frame_parts.append(struct.pack(">i", len(packed)) + packed)
+    return b"".join(frame_parts)
 
 
 def _blocks(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
@@ -146,13 +146,13 @@ _PACKERS = {
 
 
 def _table() -> list[int]:
-    found = []
+    entries = []
     for number in range(256):
         rest = number
         for _ in range(8):
             rest = rest >> 1 ^ 0x82F63B78 if rest & 1 else rest >> 1
-        found.append(rest)
-    return found
+        entries.append(rest)
+    return entries
 
 
 _TABLE = _table()

@@ -51,12 +51,12 @@ def made(bus: Bus, name: str, partitions: int = 1) -> str:
 
 def read(reader: Reader, count: int, timeout_s: float = 15) -> list[ConsumerRecord]:
     """The next `count` records."""
-    found: list[ConsumerRecord] = []
+    messages: list[ConsumerRecord] = []
     end = time.monotonic() + timeout_s
-    while len(found) < count and time.monotonic() < end:
-        found += reader.poll(0.2, count - len(found))
-    assert len(found) == count
-    return found
+    while len(messages) < count and time.monotonic() < end:
+        messages += reader.poll(0.2, count - len(messages))
+    assert len(messages) == count
+    return messages
 
 
 def test_topics_are_made_once(bus: Bus, prefix: str) -> None:
@@ -92,12 +92,12 @@ def test_settings_are_those_in_force(bus: Bus, prefix: str) -> None:
         [TopicSpec(plain, 1, {}), TopicSpec(stamped, 1, {"cleanup.policy": "compact"})]
     )
 
-    told = bus.settings([plain, stamped, f"{prefix}.missing"])
+    settings_by_topic = bus.settings([plain, stamped, f"{prefix}.missing"])
 
-    assert told.keys() == {plain, stamped}
+    assert settings_by_topic.keys() == {plain, stamped}
     names = ("message.timestamp.type", "cleanup.policy")
-    assert [told[stamped][name] for name in names] == ["LogAppendTime", "delete"]
-    assert [told[plain][name] for name in names] == ["CreateTime", "delete"]
+    assert [settings_by_topic[stamped][name] for name in names] == ["LogAppendTime", "delete"]
+    assert [settings_by_topic[plain][name] for name in names] == ["CreateTime", "delete"]
 
 
 def test_record_keeps_all_its_parts(bus: Bus, prefix: str) -> None:

@@ -28,9 +28,9 @@ class Line:
 
     def number(self, field: str) -> int:
         """The number after a field's name."""
-        found = re.search(rf"\b{field}=(\d+)", self.text)
-        assert found, f"no {field} in {self.text}"
-        return int(found[1])
+        match = re.search(rf"\b{field}=(\d+)", self.text)
+        assert match, f"no {field} in {self.text}"
+        return int(match[1])
 
     @property
     def place(self) -> str:

@@ -128,8 +128,8 @@ def of_pipeline(pipeline: Pipeline) -> set[str]:
 
 def outcomes(topic: str) -> tuple[Became, ...]:
     """What becomes of an unreadable record of a topic, by every reader that it has."""
-    found = [became for name, became in OUTCOMES.items() if fnmatchcase(topic, name)]
-    return tuple(each for became in found for each in became)
+    matching_outcomes = [became for name, became in OUTCOMES.items() if fnmatchcase(topic, name)]
+    return tuple(each for became in matching_outcomes for each in became)
 
 
 def readers(topic: str) -> Iterable[tuple[Pipeline, bool]]:

@@ -82,10 +82,10 @@ def every_container(workload: Manifest) -> list[Manifest]:
 def environment(container: Manifest) -> dict[str, str]:
     """Return what a container finds in its environment."""
     maps = {each["metadata"]["name"]: each for each in rendered() if each["kind"] == "ConfigMap"}
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for source in container.get("envFrom", ()):
-        found |= maps[source["configMapRef"]["name"]]["data"]
-    return found | {each["name"]: each["value"] for each in container.get("env", ())}
+        variables |= maps[source["configMapRef"]["name"]]["data"]
+    return variables | {each["name"]: each["value"] for each in container.get("env", ())}
 
 
 def services() -> dict[str, Manifest]:

@@ -57,8 +57,8 @@ def blocks(text: str, file: str) -> Iterator[Snippet]:
 
 def reason(line: str) -> str:
     """Return why the block after this line is not run; empty where it is no mark."""
-    found = REASON.match(line)
-    return found["reason"] if found else ""
+    match = REASON.match(line)
+    return match["reason"] if match else ""
 
 
 def shell_blocks() -> list[Snippet]:

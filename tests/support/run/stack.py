@@ -154,8 +154,8 @@ class Stack:
     @property
     def logins(self) -> dict[str, str]:
         """Password by name of the demo users."""
-        found: dict[str, str] = json.loads((self.data_dir / "demo-logins.json").read_text())
-        return found
+        passwords: dict[str, str] = json.loads((self.data_dir / "demo-logins.json").read_text())
+        return passwords
 
     @contextmanager
     def logged_in(self, role: str) -> Iterator[httpx.Client]:

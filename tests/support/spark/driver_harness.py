@@ -103,12 +103,12 @@ class Stage:
         self.thread.join(10)
         assert not self.thread.is_alive()
 
-    def told(self) -> list[QueryReport]:
+    def query_reports(self) -> list[QueryReport]:
         return [decode_progress(value) for value in values(self.bus, TOPICS.progress)]
 
     def status(self) -> str:
-        told = self.told()
-        return told[-1].status if told else ""
+        query_reports = self.query_reports()
+        return query_reports[-1].status if query_reports else ""
 
     def wait_for(self, status: str) -> None:
         wait_until(lambda: self.status() == status, 20, f"not {status}")
@@ -121,13 +121,15 @@ class Stage:
 
     def answer(self, id_: str) -> JobAnswer:
         def last() -> JobAnswer | None:
-            told = [p.answer for p in self.told() if p.answer and p.answer.id == id_]
-            return next((answer for answer in told if answer.outcome != "accepted"), None)
+            job_answers = [
+                p.answer for p in self.query_reports() if p.answer and p.answer.id == id_
+            ]
+            return next((answer for answer in job_answers if answer.outcome != "accepted"), None)
 
         wait_until(lambda: last() is not None, 20, f"{id_} is not answered")
-        found = last()
-        assert found is not None
-        return found
+        job_answer = last()
+        assert job_answer is not None
+        return job_answer
 
     def rules(self) -> int:
         return sum(b'"scenario"' in value for value in values(self.bus, TOPICS.reports("sites")))

@@ -92,8 +92,8 @@ class PipelineProcess(Job):
         self.bus.producer().send_and_wait(self.topics.control, query.encode(), record)
 
         def answers() -> list[JobAnswer]:
-            told = [record.answer for record in self.reports(name) if record.answer]
-            return [one for one in told if one.id == id_ and one.outcome != "accepted"]
+            job_answers = [record.answer for record in self.reports(name) if record.answer]
+            return [one for one in job_answers if one.id == id_ and one.outcome != "accepted"]
 
         wait_until(answers, timeout_s, f"{action} of {name} is not answered, see {self.log}")
         return answers()[0]

@@ -40,13 +40,13 @@ def main() -> None:
     together(WRITERS, write)
     took = time.monotonic() - begun
     truncate = (TRUNCATE,) if connection.vendor == "postgresql" else ()
-    told = {
+    outcome = {
         "refused": [refused(sql) for sql in (*ATTEMPTS, *truncate)],
         "active": deactivate_each_other(),
         **chain(),
         "per_second": round(WRITERS * EACH / took),
     }
-    print(json.dumps(told))
+    print(json.dumps(outcome))
 
 
 def together(many: int, act: Any) -> None:
@@ -116,8 +116,8 @@ def chain() -> dict[str, Any]:
     """Return how many entries there are, and what is wrong with how they hang together."""
     from dashboard.core.audit.hash_chain import verify
 
-    found = verify()
-    return {"entries": found.entries, "last": found.last, "fault": found.fault}
+    check = verify()
+    return {"entries": check.entries, "last": check.last, "fault": check.fault}
 
 
 if __name__ == "__main__":

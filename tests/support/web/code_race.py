@@ -28,10 +28,10 @@ def main() -> None:
     from support.web.database import migrate
 
     migrate()
-    told: dict[str, Any] = {"vendor": connection.vendor}
+    outcome: dict[str, Any] = {"vendor": connection.vendor}
     for kind, codes in known_codes().items():
-        told[kind] = [admitted(kind, code) for code in codes]
-    print(json.dumps(told))
+        outcome[kind] = [admitted(kind, code) for code in codes]
+    print(json.dumps(outcome))
 
 
 def known_codes() -> dict[str, list[str]]:

@@ -87,8 +87,8 @@ def kept_of(entry: LiveRecord) -> Kept:
 
 def doubts_among(rows: Iterable[Row]) -> dict[str, int]:
     """How many of these rows there is each doubt of."""
-    found = Counter(doubt for row in rows for doubt in row["doubts"])
-    return {doubt: found[doubt] for doubt in DOUBTS}
+    counts = Counter(doubt for row in rows for doubt in row["doubts"])
+    return {doubt: counts[doubt] for doubt in DOUBTS}
 
 
 @dataclass

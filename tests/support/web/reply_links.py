@@ -47,11 +47,11 @@ def reply_links(asset: str) -> dict[str, str]:
     from dashboard.notify.notifications.outbox import ACKNOWLEDGE, reply_urls
 
     user, attack = User.objects.get(username="operator"), _attacks(asset)[0]
-    told = {"scenario": attack.scenario, "asset": asset, "place": attack.place}
+    incident = {"scenario": attack.scenario, "asset": asset, "place": attack.place}
     message = Message.objects.create(
         kind="opened", status=SENT, scenario=attack.scenario, subject=f"{asset} under attack",
         means="mail", recipient="operator@example.invalid", user=user, created_at=now_ms(),
-        payload={"incidents": [told]},
+        payload={"incidents": [incident]},
     )  # fmt: skip
     old = seal(json.dumps(["reply", message.pk.hex, user.pk, ACKNOWLEDGE, LONG_AGO]))
     links = {act: urlsplit(link).path for act, link in reply_urls(message.pk, user).items()}

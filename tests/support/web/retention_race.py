@@ -44,7 +44,7 @@ def main() -> None:
     done.set()
     for other in others:
         other.join()
-    told = {
+    outcome = {
         "vendor": connection.vendor,
         "deleted": deleted,
         "largest": largest,
@@ -53,7 +53,7 @@ def main() -> None:
         "written": len(waits["write"]) - 1,
         "left": left(),
     }
-    print(json.dumps(told))
+    print(json.dumps(outcome))
 
 
 def fill(many: int) -> None:

@@ -70,8 +70,8 @@ def read_all(job: Any) -> list[Any]:
     edges = job.bus.offsets([job.topics.states("attack")])
     reader = job.bus.reader({place: begin for place, (begin, _) in edges.items()})
     messages: list[Any] = []
-    while found := reader.poll(0, 1_000):
-        messages += found
+    while polled := reader.poll(0, 1_000):
+        messages += polled
     return messages
 
 

@@ -83,8 +83,8 @@ def error_of(response: Any, field: str) -> str:
     """What a page says beside a field of its form, or above the form of one that is hidden."""
     body = response.content.decode()
     beside = rf'id="(?:[^"]*[_-])?{field}_error"[^>]*>\s*<p>(.*?)</p>'
-    found = re.search(beside, body) or re.search(rf"\(Hidden field {field}\) (.*?)</p>", body)
-    return found[1] if found else ""
+    match = re.search(beside, body) or re.search(rf"\(Hidden field {field}\) (.*?)</p>", body)
+    return match[1] if match else ""
 
 
 def make_user(role: str) -> User:

@@ -182,7 +182,7 @@ def test_a_probe_leaves_unless_it_is_to_stay(
 
     def reports_of(arguments: list[str]) -> list[Record]:
         stop, given = threading.Event(), probing.parse(["--as", "probe-9", *arguments])
-        found = CheckResult("up", {})
+        finding = CheckResult("up", {})
 
         def watch(
             target: CheckTarget,
@@ -192,7 +192,7 @@ def test_a_probe_leaves_unless_it_is_to_stay(
             beat: Callable[[], None],
         ) -> None:
             beat()
-            report_calmly(reporter, Report(target.name, agent, found.state))
+            report_calmly(reporter, Report(target.name, agent, finding.state))
             stop.set()
 
         monkeypatch.setattr(probing, "watch", watch)

@@ -69,9 +69,9 @@ def tcp(port: int) -> CheckTarget:
 
 
 def test_http_up(port: int) -> None:
-    found = check(http(port, "/200"))
-    assert found.state == "up"
-    assert 0 <= found.detail["latency_ms"] < 1500
+    finding = check(http(port, "/200"))
+    assert finding.state == "up"
+    assert 0 <= finding.detail["latency_ms"] < 1500
 
 
 def test_unexpected_status_is_down_also_a_redirect(port: int) -> None:
@@ -81,9 +81,9 @@ def test_unexpected_status_is_down_also_a_redirect(port: int) -> None:
 
 
 def test_hanging_server_is_down_in_time(port: int) -> None:
-    found = check(http(port, "/hang", timeout=200))
-    assert found.state == "down"
-    assert "timed out" in found.detail["error"]
+    finding = check(http(port, "/hang", timeout=200))
+    assert finding.state == "down"
+    assert "timed out" in finding.detail["error"]
 
 
 def test_slow_answer_is_degraded_and_too_slow_is_down(port: int) -> None:
@@ -97,9 +97,9 @@ def test_slow_answer_is_degraded_and_too_slow_is_down(port: int) -> None:
 
 def test_tcp_up_and_down(port: int) -> None:
     assert check(tcp(port)).state == "up"
-    found = check(tcp(free_port()))
-    assert found.state == "down"
-    assert "refused" in found.detail["error"]
+    finding = check(tcp(free_port()))
+    assert finding.state == "down"
+    assert "refused" in finding.detail["error"]
 
 
 def test_unknown_host_is_down() -> None:
@@ -116,10 +116,10 @@ def test_each_finding_becomes_a_report(tmp_path: Path) -> None:
     findings = iter([CheckResult("up", {"latency_ms": 3}), CheckResult("down", {"error": "gone"})])
 
     def look(_target: CheckTarget) -> CheckResult:
-        found = next(findings, None)
-        if found is None:
+        finding = next(findings, None)
+        if finding is None:
             stop.set()
-        return found or CheckResult("up", {})
+        return finding or CheckResult("up", {})
 
     with Reporter(bus, "connectivity.reports", tmp_path, lambda: 1_790_000_000_000) as reporter:
         watch(replace(tcp(1), interval=1), "probe-a", reporter, stop, look)
@@ -184,9 +184,9 @@ def probed(
     left = iter(findings)
 
     def look(_target: CheckTarget) -> CheckResult:
-        if (found := next(left, None)) is None:
+        if (finding := next(left, None)) is None:
             over.set()
-        return found or CheckResult("up", {"last": True})
+        return finding or CheckResult("up", {"last": True})
 
     with Reporter(bus, "connectivity.reports", folder, clock) as reporter:
         target = replace(tcp(1), interval=1, grace=grace)
@@ -259,9 +259,9 @@ def test_shipped_file_watches_broker_web_server_and_target() -> None:
 
 def test_outside_kafka_is_probed_at_its_first_server() -> None:
     settings = Settings(_env_file=None, kafka_bootstrap="[2001:db8::1]:9092,b:9093")  # type: ignore[call-arg]
-    found = variables(settings)
-    assert found["TALLYBOARD_KAFKA_HOST"] == "2001:db8::1"
-    assert found["TALLYBOARD_KAFKA_PORT"] == "9092"
+    environment = variables(settings)
+    assert environment["TALLYBOARD_KAFKA_HOST"] == "2001:db8::1"
+    assert environment["TALLYBOARD_KAFKA_PORT"] == "9092"
 
 
 GOOD = '[[target]]\nname = "a"\nkind = "tcp"\nhost = "h"\nport = 1\n'

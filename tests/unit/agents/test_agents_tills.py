@@ -87,10 +87,10 @@ def test_one_in_thirty_takes_back_what_an_earlier_invoice_of_the_customer_sold(
 
 
 def test_prices_are_those_of_the_invoices(hour: list[tuple[int, Invoice]]) -> None:
-    told = {key.decode(): msgspec.json.decode(value).get("price") for key, value in prices()}
+    price_list = {key.decode(): msgspec.json.decode(value).get("price") for key, value in prices()}
     for _, invoice in hour:
-        assert {line.product: line.price for line in invoice.lines}.items() <= told.items()
-    assert [key for key, price in told.items() if price is None] == ["product-41"]
+        assert {line.product: line.price for line in invoice.lines}.items() <= price_list.items()
+    assert [key for key, price in price_list.items() if price is None] == ["product-41"]
 
 
 def test_a_fleet_that_starts_again_uses_no_number_twice() -> None:

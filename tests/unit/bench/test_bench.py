@@ -55,8 +55,8 @@ def test_a_percentile_is_a_sample_that_so_many_do_not_exceed():
 
 
 def test_delays_in_any_order():
-    found = Delays.of([300.0, 10.0, 20.0, 30.0])
-    assert (found.count, found.p50, found.p99, found.most, found.slow) == (4, 20, 300, 300, 25)
+    delays = Delays.of([300.0, 10.0, 20.0, 30.0])
+    assert (delays.count, delays.p50, delays.p99, delays.most, delays.slow) == (4, 20, 300, 300, 25)
     with pytest.raises(ValueError, match="no samples"):
         Delays.of([])
 
@@ -148,10 +148,10 @@ def test_markers_are_answered_once_the_sink_has_come_to_rest():
 # ---- samples ------------------------------------------------------------------------------
 
 
-def samples(*found: tuple[int, int, float]) -> Samples:
+def samples(*moments: tuple[int, int, float]) -> Samples:
     """Samples of (partition, offset, moment)."""
     made = Samples()
-    for each in found:
+    for each in moments:
         made.add(*each)
     return made
 
@@ -185,8 +185,8 @@ def test_paced_ends_when_told_to():
 
 
 def test_a_board_counts_newer_rows_after_its_first_snapshot():
-    found = Samples()
-    board = Board(4, found)
+    seen = Samples()
+    board = Board(4, seen)
 
     def tell(kind: str, *rows: tuple[str, int], at: float) -> None:
         plain = [{"asset": a, "version": Version(1, o, 0).sortable()} for a, o in rows]
@@ -197,7 +197,7 @@ def test_a_board_counts_newer_rows_after_its_first_snapshot():
     tell("changes", ("a", 5), ("b", 7), at=2.0)
     tell("snapshot", ("a", 8), ("b", 7), at=3.0)
     places = [partition_of(name, 4) << 48 | offset for name, offset in ((b"b", 7), (b"a", 8))]
-    assert found.first() == dict(zip(places, (2.0, 3.0), strict=True))
+    assert seen.first() == dict(zip(places, (2.0, 3.0), strict=True))
 
 
 # ---- the machine --------------------------------------------------------------------------
@@ -298,12 +298,12 @@ def test_changes_are_newer_than_what_the_board_was_filled_with():
 
 @pytest.mark.parametrize("assets", [2_000, 1_000_000])
 def test_texts_match_few_and_very_many(assets: int):
-    found = scale.texts(assets)
+    texts = scale.texts(assets)
     names = scale.names(assets)[-2_000:]
-    for q in found.narrow:
+    for q in texts.narrow:
         assert any(q.lower() in name for name in names)
-    assert all(sum(q in name for name in names) > 500 for q in found.broad)
-    assert not any(q in name for name in names for q in found.none)
+    assert all(sum(q in name for name in names) > 500 for q in texts.broad)
+    assert not any(q in name for name in names for q in texts.none)
 
 
 def test_every_target_of_the_board_at_scale_is_a_row():

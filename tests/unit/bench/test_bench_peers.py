@@ -56,9 +56,9 @@ def written(*records: tuple[str, str, dict[str, Any]]) -> Outcome:
 
 
 def test_an_outcome_counts_all_records_and_keeps_each_assets_last():
-    found = written(("x", "clear", {}), ("y", "attack", {}), ("x", "attack", {}))
-    assert (found.records, found.last) == (3, {"x": "attack a:attack", "y": "attack a:attack"})
-    assert found.bytes > 3 * len('{"asset":"x"}')
+    output = written(("x", "clear", {}), ("y", "attack", {}), ("x", "attack", {}))
+    assert (output.records, output.last) == (3, {"x": "attack a:attack", "y": "attack a:attack"})
+    assert output.bytes > 3 * len('{"asset":"x"}')
 
 
 def test_equal_outcomes_differ_in_nothing_that_follows_from_the_log():
@@ -90,8 +90,8 @@ def test_a_record_too_many_is_a_difference():
 
 def test_of_many_different_assets_some_are_named():
     many = written(*((f"s{n}", "clear", {}) for n in range(9)))
-    told = differences(Outcome(9), many)
-    assert [line.partition(":")[0] for line in told] == ["s0", "s1", "s2", "6 more assets"]
+    lines = differences(Outcome(9), many)
+    assert [line.partition(":")[0] for line in lines] == ["s0", "s1", "s2", "6 more assets"]
 
 
 def test_a_record_without_a_value_is_a_problem():
@@ -179,8 +179,8 @@ def drained(engine: str, turn: str, s: float, cpu_s: float) -> dict[str, Any]:
         "reports": 1_000_000, "assets": 10, "start_s": 5.0, "s": s, "cpu_s": cpu_s,
         "broker_cpu_s": 2.5, "records": 700, "bytes": 3_000_000, "others": 1.5,
     }  # fmt: skip
-    told = {"kind": "drain", "size": "dense", "engine": engine, "turn": turn}
-    return {**told, **figures, **described(engine), **TAKEN}
+    labels = {"kind": "drain", "size": "dense", "engine": engine, "turn": turn}
+    return {**labels, **figures, **described(engine), **TAKEN}
 
 
 RUNS = [
@@ -250,8 +250,8 @@ def lived(engine: str, most: float) -> dict[str, Any]:
     """An engine under a load, as it is kept."""
     delays = {"p50": 10.0, "p99": 50.0, "p999": 90.0, "most": most}
     figures = {"rate": 1000, "seconds": 60, "cpu": 40.0, "broker_cpu": 8.0, "others": 0.0}
-    told = {"kind": "live", "engine": engine, "delays": delays}
-    return {**told, **figures, **described(engine), **TAKEN}
+    labels = {"kind": "live", "engine": engine, "delays": delays}
+    return {**labels, **figures, **described(engine), **TAKEN}
 
 
 def test_the_longest_delay_is_told_beside_the_middle():
@@ -273,8 +273,8 @@ def test_what_an_engine_takes_at_rest_is_told_where_it_was_measured():
 
 def killed(engine: str, first_s: float, all_s: float) -> dict[str, Any]:
     """A recovery, as it is kept."""
-    told = {"kind": "recovery", "engine": engine, "assets": 10}
-    return {**told, "first_s": first_s, "all_s": all_s, **described(engine), **TAKEN}
+    labels = {"kind": "recovery", "engine": engine, "assets": 10}
+    return {**labels, "first_s": first_s, "all_s": all_s, **described(engine), **TAKEN}
 
 
 def test_the_slowest_recovery_counts():

@@ -33,8 +33,8 @@ def admissions(looks: Looks) -> Admissions:
 
 
 async def test_sockets_of_a_session_share_a_look(admissions: Admissions, looks: Looks) -> None:
-    found = await asyncio.gather(*(admissions.of("a", anew=False) for _ in range(100)))
-    assert set(found) == {"reader"}
+    accesses = await asyncio.gather(*(admissions.of("a", anew=False) for _ in range(100)))
+    assert set(accesses) == {"reader"}
     await admissions.of("b", anew=False)
     assert looks.keys == ["a", "b"]
 
@@ -63,10 +63,10 @@ async def test_no_session_needs_no_look(admissions: Admissions, looks: Looks) ->
 
 
 async def test_a_look_that_fails_is_told_to_who_asked_and_made_again() -> None:
-    found: list[Access | None] = [None, "reader"]
+    accesses: list[Access | None] = [None, "reader"]
 
     def look(_: str) -> Access:
-        standing = found.pop(0)
+        standing = accesses.pop(0)
         if standing is None:
             raise OSError("away")
         return standing

@@ -52,7 +52,7 @@ def live() -> tuple[LiveView, SocketSubscription, list[int]]:
     return view, subscription, woken
 
 
-def told(view: LiveView, subscription: SocketSubscription) -> dict[str, Any]:
+def next_message(view: LiveView, subscription: SocketSubscription) -> dict[str, Any]:
     """The message that the browser gets."""
     message: dict[str, Any] = msgspec.json.decode(plain_changes(view.take(subscription)))
     return message
@@ -67,7 +67,7 @@ def test_a_mark_is_told_to_who_shows_the_row_and_to_nobody_else(live):
     view.annotate("other", [mark("a")])
     assert (woken, bool(view.take(subscription))) == ([], False)
     view.annotate("watch", [mark("a", 7, 2)])
-    assert told(view, subscription)["marks"] == [["a", 7, None, 2, None, None]]
+    assert next_message(view, subscription)["marks"] == [["a", 7, None, 2, None, None]]
 
 
 def test_an_older_mark_and_the_same_again_are_not_told(live):
@@ -82,7 +82,7 @@ def test_a_row_that_comes_brings_its_mark(live):
     view, subscription, _ = live
     view.annotate("watch", [mark("b", 7)])
     view.apply("watch", [row("b", offset=2)], {})
-    message = told(view, subscription)
+    message = next_message(view, subscription)
     assert [each["asset"] for each in message["rows"]] == ["b"]
     assert message["marks"] == [["b", 7, None, 1, None, None]]
 
@@ -94,7 +94,7 @@ def test_a_mark_that_comes_while_the_snapshot_is_read_is_told_after_it(live):
     view.annotate("watch", [mark("a", 7)])
     view.settle(subscription, [row("a").row or {}], None, {PLACE: 1})
     assert woken == [1]
-    assert told(view, subscription)["marks"] == [["a", 7, None, 1, None, None]]
+    assert next_message(view, subscription)["marks"] == [["a", 7, None, 1, None, None]]
 
 
 def test_the_watched_asset_is_told_of_its_marks(live):
@@ -110,9 +110,9 @@ def test_what_is_acknowledged_is_told_once_when_it_changes(live):
     view, subscription, _ = live
     view.set_figure("watch", "acknowledged", {"bad": 1})
     view.set_figure("watch", "acknowledged", {"bad": 1})
-    assert told(view, subscription)["acknowledged"] == {"bad": 1}
+    assert next_message(view, subscription)["acknowledged"] == {"bad": 1}
     view.set_figure("watch", "acknowledged", {})
-    assert told(view, subscription)["acknowledged"] == {}
+    assert next_message(view, subscription)["acknowledged"] == {}
     view.set_figure("watch", "acknowledged", {})
     assert not view.take(subscription)
 

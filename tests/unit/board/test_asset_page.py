@@ -96,8 +96,8 @@ def test_what_would_change_nothing_is_not_offered(client: Client, world: World):
 def test_of_a_life_cycle_the_next_report_decides(client: Client, world: World):
     world.report("order-1", "picking", "desk", scenario="orders")
     world.write()
-    found = text(client.get("/s/orders/a/order-1/"))
-    assert "Picking: desk said so last, the only live vote; the next report decides." in found
+    page = text(client.get("/s/orders/a/order-1/"))
+    assert "Picking: desk said so last, the only live vote; the next report decides." in page
 
 
 def test_the_state_and_why_in_words(client: Client, world: World):
@@ -105,14 +105,14 @@ def test_the_state_and_why_in_words(client: Client, world: World):
     world.report(ASSET, "clear", "waf-4", "waf-5")
     world.write()
     response = client.get(PATH)
-    found = text(response)
-    assert "Under attack: 3 of 5 live votes; one more Suspicious vote starts its hold" in found
-    assert "Under attack 3 of 5 votes (3 needed) – decides" in found
-    assert re.search(r"waf-4 Clear differs \d s", found)
+    page = text(response)
+    assert "Under attack: 3 of 5 live votes; one more Suspicious vote starts its hold" in page
+    assert "Under attack 3 of 5 votes (3 needed) – decides" in page
+    assert re.search(r"waf-4 Clear differs \d s", page)
     assert re.search(
-        r"Clear with 2 more votes, or when waf-1, waf-2 or waf-3 says so; it must", found
+        r"Clear with 2 more votes, or when waf-1, waf-2 or waf-3 says so; it must", page
     )
-    assert "repeated every" in found
+    assert "repeated every" in page
     assert response.content.decode().count('class="differs"') == 2
 
 
@@ -155,19 +155,19 @@ def test_silent_votes_stand_apart_and_say_what_they_keep_up(client: Client, worl
         old_report(world, agent, "under-attack")
     world.report(ASSET, "clear", "waf-1", "waf-2")
     world.write()
-    found = text(client.get(PATH))
+    page = text(client.get(PATH))
     assert (
         "Under attack: the live votes give Clear, but waf-3 and waf-4 fell silent saying "
         "Under attack; one more Suspicious vote starts its hold"
-    ) in found
+    ) in page
     assert re.search(
         r"waf-3 and waf-4 fell silent at [\d: -]+ UTC saying Under attack Their last word "
         r"counts against an all-clear until [\d: -]+ UTC , or until they report or leave\.",
-        found,
+        page,
     )
-    assert re.search(r"Silent votes .* waf-3 Under attack [\d: -]+ UTC 4 m \d\d s 1", found)
-    assert re.search(r"In 4 m \d\d s the last word of waf-3 is forgotten: live votes for", found)
-    assert "Unconfirmed : nobody says it is this bad" in found
+    assert re.search(r"Silent votes .* waf-3 Under attack [\d: -]+ UTC 4 m \d\d s 1", page)
+    assert re.search(r"In 4 m \d\d s the last word of waf-3 is forgotten: live votes for", page)
+    assert "Unconfirmed : nobody says it is this bad" in page
 
 
 def test_agents_in_doubt_are_named_with_why_and_until(client: Client, world: World):
@@ -178,24 +178,24 @@ def test_agents_in_doubt_are_named_with_why_and_until(client: Client, world: Wor
     world.job.put("attack", Report(ASSET, "waf-1", "under-attack", now - MINUTE))
     world.job.put("attack", Report(ASSET, "probe-9", "critical"))
     world.write()
-    found = text(client.get(PATH))
+    page = text(client.get(PATH))
     clock = r"\d\d:\d\d:\d\d UTC"
     said = rf"contradicts itself: said Under attack at {clock}"
-    assert "Clear disputed: critical in doubt for" in found
-    assert "Disputed : probe-9, in doubt, reported critical" in found
-    assert re.search(rf"In doubt : what is said in doubt .* waf-1: {said} ; until {clock}", found)
-    assert "probe-9: says critical, which this board does not know; until" in found
-    assert "waf-3: clock 6 min ahead" in found
-    assert re.search(rf"waf-1 Clear \d+ s [\dms ]+ 1 in doubt: {said}", found)
-    assert re.search(r"waf-3 Clear \d+ s [\dms ]+ 1 in doubt: clock 6 min ahead", found)
+    assert "Clear disputed: critical in doubt for" in page
+    assert "Disputed : probe-9, in doubt, reported critical" in page
+    assert re.search(rf"In doubt : what is said in doubt .* waf-1: {said} ; until {clock}", page)
+    assert "probe-9: says critical, which this board does not know; until" in page
+    assert "waf-3: clock 6 min ahead" in page
+    assert re.search(rf"waf-1 Clear \d+ s [\dms ]+ 1 in doubt: {said}", page)
+    assert re.search(r"waf-3 Clear \d+ s [\dms ]+ 1 in doubt: clock 6 min ahead", page)
     assert re.search(
         r"Agents in doubt without a vote Agent Said Ends in probe-9 critical [\dms ]+ says c",
-        found,
+        page,
     )
-    assert "Votes in doubt raise it as others do" in found
-    assert "Unconfirmed : 1 of 2 voters It takes 2 live votes without doubt" in found
-    assert "Last record: report of probe-9 not taken" in found
-    assert "make something else" not in found
+    assert "Votes in doubt raise it as others do" in page
+    assert "Unconfirmed : 1 of 2 voters It takes 2 live votes without doubt" in page
+    assert "Last record: report of probe-9 not taken" in page
+    assert "make something else" not in page
 
 
 def test_what_else_is_to_know_of_a_vote_stands_below_it(client: Client, world: World):
@@ -204,26 +204,26 @@ def test_what_else_is_to_know_of_a_vote_stands_below_it(client: Client, world: W
     world.job.put("attack", Report(ASSET, "waf-1", "clear", detail=json.dumps({"x": "y" * 3_000})))
     world.report(ASSET, "clear", "waf-2", "waf-3")
     world.write()
-    found = text(client.get(PATH))
-    assert "1 flapping: Under attack counts too; detail left out: too large" in found
-    assert "in doubt" not in found
+    page = text(client.get(PATH))
+    assert "1 flapping: Under attack counts too; detail left out: too large" in page
+    assert "in doubt" not in page
 
 
 def test_a_pin_over_a_worse_vote_is_disputed(client: Client, world: World):
     world.report(ASSET, "under-attack", "waf-1", "waf-2")
     world.command("set", ASSET, state="clear")
     world.write()
-    found = text(client.get(PATH))
-    assert "Clear disputed: Under attack for" in found
-    assert "Disputed : waf-1 and waf-2 say Under attack" in found
+    page = text(client.get(PATH))
+    assert "Clear disputed: Under attack for" in page
+    assert "Disputed : waf-1 and waf-2 say Under attack" in page
 
 
 def test_one_that_was_only_pinned_is_unknown_then(client: Client, world: World):
     old_report(world, "waf-1", "clear")
     world.write()
-    found = text(client.get(PATH))
-    assert "unknown: no report yet; its first report makes its state." in found
-    assert "because of a report too old to count" in found
+    page = text(client.get(PATH))
+    assert "unknown: no report yet; its first report makes its state." in page
+    assert "because of a report too old to count" in page
 
 
 def test_what_waits_counts_down_in_the_logs_time(client: Client, world: World):
@@ -232,15 +232,15 @@ def test_what_waits_counts_down_in_the_logs_time(client: Client, world: World):
     world.write()
     BucketStatus.objects.update(at=now_ms(), received_at=now_ms(), log_time=now_ms() - 60_000)
     live_view.cache_clear()
-    found = text(client.get(PATH))
-    assert "and Clear waits with 2 of 2 live votes" in found
-    assert re.search(r"Becomes Clear in [\dm ]+ s if live votes go on saying so", found)
-    assert re.search(r"in the log's time, which runs (59 s|1 m 00 s) behind", found)
+    page = text(client.get(PATH))
+    assert "and Clear waits with 2 of 2 live votes" in page
+    assert re.search(r"Becomes Clear in [\dm ]+ s if live votes go on saying so", page)
+    assert re.search(r"in the log's time, which runs (59 s|1 m 00 s) behind", page)
     BucketStatus.objects.update(at=now_ms() - 3_600_000)
     live_view.cache_clear()
-    found = text(client.get(PATH))
-    assert "No heartbeats come from the job, so that time stays at" in found
-    assert "if live votes go on saying so" not in found
+    page = text(client.get(PATH))
+    assert "No heartbeats come from the job, so that time stays at" in page
+    assert "if live votes go on saying so" not in page
 
 
 def test_without_a_heartbeat_there_is_no_log_time(world: World):
@@ -258,8 +258,8 @@ def test_changes_and_commands_are_one_history(client: Client, world: World):
     world.write()
     world.report(ASSET, "clear", "waf-3")
     world.write()
-    found = timeline("attack", ASSET, None, now_ms())
-    kinds = [(entry.kind, entry.state, bool(entry.command)) for entry in found.entries]
+    history = timeline("attack", ASSET, None, now_ms())
+    kinds = [(entry.kind, entry.state, bool(entry.command)) for entry in history.entries]
     assert kinds == [
         ("change", "suspicious", True),
         ("confirmed", "clear", False),
@@ -268,7 +268,7 @@ def test_changes_and_commands_are_one_history(client: Client, world: World):
     shown = text(client.get(PATH))
     assert re.search(r"Newest record [\d:]+ UTC reported by waf-3", shown)
     assert re.search(r"Suspicious [\d:]+ UTC set by operator Applied “saw it”", shown)
-    for entry in found.entries:
+    for entry in history.entries:
         assert entry.record_url == f"/s/attack/record/{entry.partition}/{entry.offset}/"
 
 
@@ -297,8 +297,8 @@ def test_reminders_stand_between_changes_and_commands(client: Client, world: Wor
     world.later(61_000)
     world.write()
     Transition.objects.filter(kind__in=("confirmed", "unconfirmed")).delete()
-    found = timeline("attack", ASSET, None, now_ms()).entries
-    kinds = [(entry.kind, entry.state, bool(entry.command)) for entry in found]
+    entries = timeline("attack", ASSET, None, now_ms()).entries
+    kinds = [(entry.kind, entry.state, bool(entry.command)) for entry in entries]
     assert kinds == [
         ("reminder", "under-attack", False),
         ("change", "under-attack", True),
@@ -306,11 +306,11 @@ def test_reminders_stand_between_changes_and_commands(client: Client, world: Wor
         ("reminder", "under-attack", False),
         ("change", "under-attack", False),
     ]
-    assert [entry.of_time for entry in found] == [True, False, False, True, False]
-    versions = [Version.parse(entry.version) for entry in found]
+    assert [entry.of_time for entry in entries] == [True, False, False, True, False]
+    versions = [Version.parse(entry.version) for entry in entries]
     assert versions == sorted(versions, reverse=True)
-    assert found[3].at == found[4].at + 60_000
-    assert found[3].offset == (found[4].offset or 0) + 1  # after the second report
+    assert entries[3].at == entries[4].at + 60_000
+    assert entries[3].offset == (entries[4].offset or 0) + 1  # after the second report
     shown = text(client.get(PATH))
     assert len(re.findall(r"Still Under attack [\d:]+ UTC reminder \d", shown)) == 2
     assert "Newest record" not in shown
@@ -382,11 +382,11 @@ def test_a_record_is_fetched_and_shown_decoded_and_raw(client: Client, world: Wo
     assert "<html" in page.content.decode()
     assert "<html" not in part.content.decode()
     for response in (page, part):
-        found = text(response)
-        assert f"attack.reports partition {partition}, offset {offset}" in found
-        assert f"Report, of {ASSET} . Appended" in found
-        assert '"type":"report"' in found
-        assert "agent <waf-1>" in found
+        content = text(response)
+        assert f"attack.reports partition {partition}, offset {offset}" in content
+        assert f"Report, of {ASSET} . Appended" in content
+        assert '"type":"report"' in content
+        assert "agent <waf-1>" in content
         assert "<waf-1>" not in response.content.decode()
 
 
@@ -535,9 +535,9 @@ def test_what_is_wrong_with_a_report_is_told_by_the_rule_in_force(
     world: World, fields: dict[str, Any], fact: str, words: str | None, words_before: str | None
 ):
     attack = world.job.scenarios["attack"]
-    found = show(report_of(**fields), PLACES, attack)
-    assert (found.kind, found.refused) == ("Report", False)
-    assert dict(found.facts).get(fact) == words
+    record = show(report_of(**fields), PLACES, attack)
+    assert (record.kind, record.refused) == ("Report", False)
+    assert dict(record.facts).get(fact) == words
     former = show(report_of(**fields), PLACES, replace(attack, fold=4))
     assert dict(former.facts).get(fact) == words_before
 
@@ -554,11 +554,11 @@ def test_a_report_that_could_not_be_taken_says_why_and_that_its_agent_is_doubted
     world: World, fields: dict[str, Any], wrong: str, said: str | None
 ):
     attack = world.job.scenarios["attack"]
-    found = show(report_of(**fields), PLACES, attack)
-    assert found.refused
-    assert found.kind.startswith("Report that could not be taken")
-    assert log_records.DOUBTED in found.kind
-    facts = dict(found.facts)
+    record = show(report_of(**fields), PLACES, attack)
+    assert record.refused
+    assert record.kind.startswith("Report that could not be taken")
+    assert log_records.DOUBTED in record.kind
+    facts = dict(record.facts)
     assert (facts["asset"], facts["agent"], facts.get("said")) == ("a", "w", said)
     assert wrong in facts["what is wrong"]
     assert facts.keys() <= {"asset", "agent", "said", "reason", "what is wrong"}

@@ -42,7 +42,7 @@ from domain.records import (
 )
 from domain.scenario import FOLD, PythonRule, Scenario, Threshold
 from domain.scenario_parser import scenario_from_plain
-from support.histories.histories import FOUND, History, every_history, play, restored_whole
+from support.histories.histories import PROFILE, History, every_history, play, restored_whole
 from support.run.selection import examples
 
 STATES = ("bad", "meh", "good")
@@ -98,9 +98,9 @@ class Log:
         return explain(self.rule, self.now())
 
     def flip(self, state: str) -> Flip:
-        found: list[Flip] = [flip for flip in self.why().flips if flip.state == state]
-        assert len(found) == 1
-        return found[0]
+        flips: list[Flip] = [flip for flip in self.why().flips if flip.state == state]
+        assert len(flips) == 1
+        return flips[0]
 
 
 def reported(rule: Scenario, *said: tuple[str, str]) -> StateRecord:
@@ -429,12 +429,12 @@ def test_a_hold_is_part_of_the_flip() -> None:
 
 def test_a_pin_is_above_the_votes_which_go_on_beneath() -> None:
     log = Log().say(*((f"w{n}", "bad") for n in range(3)))
-    found = log.add(Command("set", "a", "c", "olga", "seen", "good")).now()
+    state_record = log.add(Command("set", "a", "c", "olga", "seen", "good")).now()
     headline = log.why().headline
     assert headline.startswith("Good: pinned by olga; under it the votes give Bad; ")
     assert headline.endswith(" flips it under the pin.")
     assert log.why().dispute == Dispute("bad", ("w0", "w1", "w2"), ())
-    assert dissenters(found) == {"w0", "w1", "w2"}
+    assert dissenters(state_record) == {"w0", "w1", "w2"}
     unvoted = Log().add(Command("set", "a", "c", "olga", "seen", "good"))
     assert "no vote has counted yet" in unvoted.why().headline
 
@@ -524,9 +524,11 @@ def test_in_a_life_cycle_only_a_states_own_votes_count_and_nothing_bars_it() -> 
 
 
 def test_a_record_of_another_rule_is_doubted() -> None:
-    found = reported(scenario(), *votes(bad=3, good=2))
-    assert "these votes give another state" in explain(scenario(min_voters=9), found).mismatch
-    assert explain(scenario(), found).mismatch == ""
+    state_record = reported(scenario(), *votes(bad=3, good=2))
+    assert (
+        "these votes give another state" in explain(scenario(min_voters=9), state_record).mismatch
+    )
+    assert explain(scenario(), state_record).mismatch == ""
 
 
 @pytest.mark.parametrize(
@@ -604,12 +606,14 @@ def explained(history: History) -> Any:
     play(bucket, history.entries)
     for name, asset in bucket.assets.items():
         if asset.shown is not None:
-            found = record(bucket, name)
-            yield bucket, name, found, explain(bucket.scenario, found)
+            state_record = record(bucket, name)
+            yield bucket, name, state_record, explain(bucket.scenario, state_record)
 
 
 most_histories = partial(
-    every_history, seeds=400, found=settings(FOUND, max_examples=examples(60), derandomize=False)
+    every_history,
+    seeds=400,
+    profile=settings(PROFILE, max_examples=examples(60), derandomize=False),
 )
 """Many plain seeds, and some that are new in every run."""
 
@@ -618,9 +622,9 @@ most_histories = partial(
 def test_what_is_said_to_flip_it_flips_it_and_less_does_not(
     history: History, rng: random.Random
 ) -> None:
-    for bucket, name, found, why in explained(history):
-        said = {vote.agent: vote.state for vote in found.votes}
-        unsure = frozenset(vote.agent for vote in found.votes if vote.doubt is not None)
+    for bucket, name, state_record, why in explained(history):
+        said = {vote.agent: vote.state for vote in state_record.votes}
+        unsure = frozenset(vote.agent for vote in state_record.votes if vote.doubt is not None)
         for flip, ahead in product(why.flips, {frozenset[str](), unsure}):
             saying = partial(after_saying, bucket, name, ahead=ahead)
             if flip.more is not None:
@@ -631,17 +635,21 @@ def test_what_is_said_to_flip_it_flips_it_and_less_does_not(
                 assert saying((agent,), said[agent]) == flip.state
             if flip.together:
                 assert saying(flip.together, flip.state) == flip.state
-            if flip.more is not None and found.pending is None:
+            if flip.more is not None and state_record.pending is None:
                 assert after_votes(bucket, name, flip.state, flip.more - 1) != flip.state
 
 
 @most_histories
 def test_a_record_of_this_rule_is_never_doubted(history: History, rng: random.Random) -> None:
-    for bucket, name, found, why in explained(history):
+    for bucket, name, state_record, why in explained(history):
         assert why.mismatch == "", (name, bucket.scenario.rule)
         decides = [step.state for step in why.steps if step.decides]
-        if decides and bucket.scenario.life_cycle and len(found.votes):
-            waits = found.pending.state if found.pending else current_of(bucket.scenario, found)
+        if decides and bucket.scenario.life_cycle and len(state_record.votes):
+            waits = (
+                state_record.pending.state
+                if state_record.pending
+                else current_of(bucket.scenario, state_record)
+            )
             assert decides == [waits] or isinstance(bucket.scenario.rule, PythonRule)
 
 
@@ -655,14 +663,17 @@ def test_a_state_of_a_rule_before_is_not_doubted_while_it_waits_to_go():
     bucket.apply(Report("a", "w1", "odd"), 0, 1000)
     bucket.apply(ScenarioChange(after), 1, 1000)
     bucket.apply(Report("a", "w1", "bad"), 2, 1000)
-    found = record(bucket, "a")
-    assert (found.state, found.pending and found.pending.state) == ("odd", "bad")
-    assert explain(after, found).mismatch == ""
+    state_record = record(bucket, "a")
+    assert (state_record.state, state_record.pending and state_record.pending.state) == (
+        "odd",
+        "bad",
+    )
+    assert explain(after, state_record).mismatch == ""
 
 
 @most_histories
 def test_the_silence_that_is_foretold_comes(history: History, rng: random.Random) -> None:
-    for bucket, name, found, why in explained(history):
+    for bucket, name, state_record, why in explained(history):
         if why.lapse is None:
             continue
         trial = restored_whole(bucket)
@@ -677,14 +688,14 @@ def test_the_silence_that_is_foretold_comes(history: History, rng: random.Random
         if why.lapse.state is not None:
             made = one.pending.state if one.pending else current_of(bucket.scenario, one)
             assert made == why.lapse.state
-        assert current_of(bucket.scenario, one) == current_of(bucket.scenario, found) or (
+        assert current_of(bucket.scenario, one) == current_of(bucket.scenario, state_record) or (
             bucket.scenario.life_cycle
         )
 
 
 @most_histories
 def test_the_run_of_a_task_that_is_foretold_comes(history: History, rng: random.Random) -> None:
-    for bucket, name, found, why in explained(history):
+    for bucket, name, state_record, why in explained(history):
         run = why.task_run
         if run is None:
             continue
@@ -692,7 +703,7 @@ def test_the_run_of_a_task_that_is_foretold_comes(history: History, rng: random.
         emitted = trial.apply(Tick(), trial.offset + 1, run.at)
         # A task may begin on the way, with the state in which it runs.
         shown = [one for one in emitted if isinstance(one, StateRecord) and one.asset == name]
-        tasks = [task for one in (found, *shown) for task in one.tasks]
+        tasks = [task for one in (state_record, *shown) for task in one.tasks]
         owned = {task.id for task in tasks if (task.do, task.user) == (run.do, run.user)}
         came = [
             one
@@ -711,14 +722,16 @@ def test_the_run_of_a_task_that_is_foretold_comes(history: History, rng: random.
 def test_silence_is_blamed_only_where_hearing_it_no_more_would_free_the_state(
     history: History, rng: random.Random
 ) -> None:
-    for bucket, name, found, why in explained(history):
+    for bucket, name, state_record, why in explained(history):
         blamed = {agent for one in why.silences if one.bars for agent in one.agents}
-        silent = {vote.agent for vote in found.votes if vote.counts and vote.silent is not None}
+        silent = {
+            vote.agent for vote in state_record.votes if vote.counts and vote.silent is not None
+        }
         assert blamed <= silent
         assert {agent for one in why.silences for agent in one.agents} == silent
         if why.freed is not None:
             trusted = set(why.freed.trusted)
             assert set(why.freed.agents) <= silent
-            assert trusted <= {doubt.agent for doubt in found.doubts if doubt.counts}
+            assert trusted <= {doubt.agent for doubt in state_record.doubts if doubt.counts}
             assert trusted or blamed & set(why.freed.agents)
             assert bucket.assets[name].state is not None

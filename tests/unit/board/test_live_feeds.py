@@ -60,7 +60,7 @@ def together(view: LiveView, *assets: str, sockets: int = 2) -> list[SocketSubsc
     return subs
 
 
-def told(view: LiveView, sub: SocketSubscription) -> dict[str, Any]:
+def next_message(view: LiveView, sub: SocketSubscription) -> dict[str, Any]:
     """What the browser is sent next."""
     message: dict[str, Any] = msgspec.json.decode(plain_changes(view.take(sub)))
     return message
@@ -91,8 +91,8 @@ def test_boards_of_other_pages_and_scenarios_are_not(view):
     one, _ = together(view, "a")
     other = opened(view, "a", wanted=PageFilter(q="a"))
     view.apply("watch", [row("a", 3), row("b", 4)], {})
-    assert versions(told(view, one)) == {"a": "003", "b": "004"}
-    assert versions(told(view, other)) == {"a": "003"}
+    assert versions(next_message(view, one)) == {"a": "003", "b": "004"}
+    assert versions(next_message(view, other)) == {"a": "003"}
 
 
 def test_a_board_that_comes_later_is_told_with_the_others(view):
@@ -108,7 +108,7 @@ def test_a_board_whose_snapshot_is_ahead_of_the_log_waits_for_it(view):
     one, _ = together(view, "a")
     ahead = opened(view, "a", "first", base={PLACE: 5})
     view.apply("watch", [row("a", 3)], {})
-    assert versions(told(view, one)) == {"a": "003"}
+    assert versions(next_message(view, one)) == {"a": "003"}
     assert not view.take(ahead), "its snapshot rests on that already"
     for version in (4, 5):
         view.apply("watch", [row("a", version)], {})
@@ -123,7 +123,7 @@ def test_boards_that_hold_other_rows_are_told_apart(view):
     other = opened(view, "a", "first", "more")
     for version in (3, 4):
         view.apply("watch", [row("a", version), row("more", version + 10, "good")], {})
-        mine, others = told(view, one), told(view, other)
+        mine, others = next_message(view, one), next_message(view, other)
         assert versions(mine) == versions(others) == {"a": f"{version:03d}"}
         assert ("gone" in mine, "gone" in others) == (False, version == 3)
 
@@ -135,8 +135,8 @@ def test_one_that_lags_is_sent_the_newest_of_each_asset(view):
     quick, slow = together(view, "a")
     for version in (3, 4, 5):
         view.apply("watch", [row("a", version), row(f"b{version}", version + 10)], {})
-        assert versions(told(view, quick))["a"] == f"{version:03d}"
-    message = told(view, slow)
+        assert versions(next_message(view, quick))["a"] == f"{version:03d}"
+    message = next_message(view, slow)
     assert versions(message) == {"a": "005", "b3": "013", "b4": "014", "b5": "015"}
     view.apply("watch", [row("a", 20)], {})
     assert view.take(quick) is view.take(slow), "then it is with the others again"
@@ -145,9 +145,9 @@ def test_one_that_lags_is_sent_the_newest_of_each_asset(view):
 def test_what_came_and_went_meanwhile_is_told_to_who_was_told_that_it_came(view):
     quick, slow = together(view, "a")
     view.apply("watch", [row("b", 3)], {})
-    assert versions(told(view, quick)) == {"b": "003"}
+    assert versions(next_message(view, quick)) == {"b": "003"}
     view.apply("watch", [row("b", 4, "good")], {})
-    assert told(view, quick)["gone"] == [["b", "004"]]
+    assert next_message(view, quick)["gone"] == [["b", "004"]]
     assert not view.take(slow)
 
 
@@ -174,8 +174,8 @@ def test_one_whose_filter_changes_is_sent_nothing_of_its_former_page(view):
     view.begin(goes)
     view.apply("watch", [row("a", 4), row("z", 5)], {})
     view.settle(goes, [], None, {})
-    assert versions(told(view, goes)) == {"z": "005"}
-    assert versions(told(view, stays)) == {"a": "004", "z": "005"}
+    assert versions(next_message(view, goes)) == {"z": "005"}
+    assert versions(next_message(view, stays)) == {"a": "004", "z": "005"}
 
 
 def test_what_is_of_one_viewer_alone_is_told_to_that_one(view):
@@ -183,8 +183,8 @@ def test_what_is_of_one_viewer_alone_is_told_to_that_one(view):
     view.refilter(own, PageFilter(frozenset(["bad"]), watch="z"))
     view.set_alarm(own, AlarmStates(frozenset(["bad"])))
     view.apply("watch", [row("a", 3), row("z", 4, "good")], {})
-    expected = told(view, plain)
-    message = told(view, own)
+    expected = next_message(view, plain)
+    message = next_message(view, own)
     assert (message.pop("watched"), message.pop("alerts")) == ("004", [1, [["a", "bad", 3]]])
     assert message == expected
 
@@ -194,7 +194,7 @@ def test_marks_of_rows_are_in_the_message_of_all(view):
     view.annotate("watch", [RowMark("a", 7, None, 1), RowMark("unseen", 8, None, 1)])
     assert view.take(one) is view.take(other)
     view.annotate("watch", [RowMark("a", 9, None, 1)])
-    assert told(view, one)["marks"] == [["a", 9, None, 1, None, None]]
+    assert next_message(view, one)["marks"] == [["a", 9, None, 1, None, None]]
 
 
 def test_a_board_that_is_closed_leaves_nothing(view):

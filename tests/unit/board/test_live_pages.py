@@ -123,7 +123,7 @@ def by_socket(board: Board, meanwhile: Callable[[], None]) -> tuple[list[Row], s
 
 def met(board: Board, dice: Iterator[Any]) -> Counter[str]:
     """Walk from the top to the last page; how often each asset was on one."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     after: str | None = None
 
     def meanwhile() -> None:
@@ -134,10 +134,10 @@ def met(board: Board, dice: Iterator[Any]) -> Counter[str]:
         opened(board, after)
         read = by_socket if next(dice) % 2 else by_http
         rows, after = read(board, meanwhile)
-        found.update(row["asset"] for row in rows)
+        counts.update(row["asset"] for row in rows)
         meanwhile()
         if after is None:
-            return found
+            return counts
     raise AssertionError(f"no last page: {after} again and again")
 
 
@@ -157,9 +157,9 @@ def test_what_does_not_change_is_met_once(known, later, wanted, looks, seed):
     still = {entry.asset: entry.row for entry in log if entry.asset not in changing}
     expected = {asset for asset, row in still.items() if wanted.matches(row)}
 
-    found = met(board, iter(lambda: dice.randrange(4), None))
+    counts = met(board, iter(lambda: dice.randrange(4), None))
 
-    assert {asset: found[asset] for asset in still} == {
+    assert {asset: counts[asset] for asset in still} == {
         asset: int(asset in expected) for asset in still
     }
 

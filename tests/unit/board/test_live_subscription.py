@@ -165,12 +165,12 @@ def page(live):
     return view, subscription, woken
 
 
-@pytest.mark.parametrize(("asset", "told"), [("a", 0), ("b", 0), ("bb", 1), ("d", 1), ("e", 0)])
-def test_a_later_page_is_told_of_what_lies_on_it(page, asset: str, told: int):
+@pytest.mark.parametrize(("asset", "count"), [("a", 0), ("b", 0), ("bb", 1), ("d", 1), ("e", 0)])
+def test_a_later_page_is_told_of_what_lies_on_it(page, asset: str, count: int):
     view, subscription, woken = page
     view.apply("watch", [row(asset, version=2)], {})
-    assert len(woken) == told
-    assert [entry.asset for entry in view.take(subscription).entries] == [asset] * told
+    assert len(woken) == count
+    assert [entry.asset for entry in view.take(subscription).entries] == [asset] * count
 
 
 def test_a_row_that_rises_above_a_later_page_goes(page):

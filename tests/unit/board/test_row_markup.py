@@ -124,8 +124,8 @@ def read(markup: str) -> Tree:
     """Return the one element that the markup holds."""
     reader = Reader()
     reader.feed(markup)
-    (found,) = (child for child in reader.open[0][2] if not isinstance(child, str))
-    return list(found)
+    (element,) = (child for child in reader.open[0][2] if not isinstance(child, str))
+    return list(element)
 
 
 def normal(tree: Tree) -> Tree:
@@ -172,7 +172,7 @@ def by_browser(rows: list[Row], may_command: bool) -> list[Tree]:
         .render({"may_command": may_command, "scenario": scenarios()["attack"]})
     )
     scenario = scenarios()["attack"]
-    told = {
+    payload = {
         "rows": rows,
         "marks": MARKS,
         "states": [asdict(spec) for spec in scenario.states],
@@ -183,7 +183,7 @@ def by_browser(rows: list[Row], may_command: bool) -> list[Tree]:
     }
     done = subprocess.run(
         [NODE, str(RENDERER)],
-        input=json.dumps(told),
+        input=json.dumps(payload),
         env=os.environ | {"TZ": "UTC"},
         check=False,
         capture_output=True,

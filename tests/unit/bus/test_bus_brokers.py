@@ -14,13 +14,13 @@ from bus.kafka_admin import KafkaAdmin
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[dict[int, Any]]:
     """What the cluster says of its brokers, one answer after the other; the last one stays."""
-    told: list[dict[int, Any]] = []
+    replies: list[dict[int, Any]] = []
 
     def metadata(_admin: KafkaAdmin, _topic: str | None = None) -> Any:
-        return SimpleNamespace(brokers=told.pop(0) if len(told) > 1 else told[0])
+        return SimpleNamespace(brokers=replies.pop(0) if len(replies) > 1 else replies[0])
 
     monkeypatch.setattr(KafkaAdmin, "_metadata", metadata)
-    return told
+    return replies
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def test_what_the_lock_names_is_good(home: Path, lock: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "problem"),
     [
         (
             lambda folder: (folder / "a-1.0.jar").write_bytes(b"x"),
@@ -66,13 +66,13 @@ def test_what_the_lock_names_is_good(home: Path, lock: Path) -> None:
     ids=["wrong", "missing", "surplus"],
 )
 def test_another_archive_is_refused_in_one_line(
-    home: Path, lock: Path, spoil: Callable[[Path], None], told: str
+    home: Path, lock: Path, spoil: Callable[[Path], None], problem: str
 ) -> None:
     verify("spark", home, lock=lock)  # a first start, whose stamp must not count any more
     spoil(home / "spark")
     with pytest.raises(ArchivesProblem) as caught:
         verify("spark", home, lock=lock)
-    assert str(caught.value).startswith(f"{home}/spark/{told}. To fetch")
+    assert str(caught.value).startswith(f"{home}/spark/{problem}. To fetch")
     assert "\n" not in str(caught.value)
 
 
@@ -128,8 +128,8 @@ def test_the_lock_has_every_pinned_module_and_what_comes_with_it() -> None:
     for group in pins.groups:
         assert set(group.modules) <= set(lock[group.name])
     assert len(lock["broker"]) > 40
-    found = [path.name for path in archives.pyspark_jars().glob("*.jar")]
-    assert sorted(lock[archives.PYSPARK]) == sorted(found)
+    names = [path.name for path in archives.pyspark_jars().glob("*.jar")]
+    assert sorted(lock[archives.PYSPARK]) == sorted(names)
     digests = [digest for group in lock.values() for digest in group.values()]
     assert [each for each in digests if not re.fullmatch("[0-9a-f]{64}", each)] == []
 
@@ -195,7 +195,7 @@ def test_listed_archives_are_let_in_by_their_hash(more: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "problem"),
     [
         (
             lambda path: (path.parent / "hadoop-aws-3.5.0.jar").write_bytes(b"x"),
@@ -212,7 +212,9 @@ def test_listed_archives_are_let_in_by_their_hash(more: Path) -> None:
         (lambda path: path.unlink(), "jars.sha256 cannot be read"),
     ],
 )
-def test_other_archives_are_refused(more: Path, spoil: Callable[[Path], object], told: str) -> None:
+def test_other_archives_are_refused(
+    more: Path, spoil: Callable[[Path], object], problem: str
+) -> None:
     spoil(more)
-    with pytest.raises(ArchivesProblem, match=told):
+    with pytest.raises(ArchivesProblem, match=problem):
         listed(more)

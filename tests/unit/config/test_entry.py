@@ -28,8 +28,8 @@ NOBODY = 65_534
 
 def modes(folder: Path) -> dict[str, str]:
     """The rights of a folder and all in it, octal, by name."""
-    found = [folder, *folder.rglob("*")]
-    return {path.name: oct(stat.S_IMODE(path.lstat().st_mode)) for path in found}
+    paths = [folder, *folder.rglob("*")]
+    return {path.name: oct(stat.S_IMODE(path.lstat().st_mode)) for path in paths}
 
 
 @pytest.fixture
@@ -142,8 +142,8 @@ KEEP_NOTHING = {
 def entry_points() -> list[Path]:
     """Modules that are run."""
     folders = ("agents", "dashboard", "ops", "streaming")
-    found = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    return [path for path in found if 'if __name__ == "__main__"' in path.read_text()]
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    return [path for path in paths if 'if __name__ == "__main__"' in path.read_text()]
 
 
 def called(path: Path) -> set[str]:
@@ -153,10 +153,10 @@ def called(path: Path) -> set[str]:
 
 
 def test_every_entry_point_begins_alike():
-    found = {str(path.relative_to(ROOT)): called(path) for path in entry_points()}
+    entry_calls = {str(path.relative_to(ROOT)): called(path) for path in entry_points()}
     others = MAKE_WHAT_OTHERS_SHARE | KEEP_NOTHING
-    assert set(found) >= others
-    assert {name for name, calls in found.items() if "enter" not in calls} == others
+    assert set(entry_calls) >= others
+    assert {name for name, calls in entry_calls.items() if "enter" not in calls} == others
     assert "enter" in called(ROOT / "dashboard" / "settings.py"), "manage.py, the worker, the web"
 
 
@@ -166,9 +166,9 @@ def test_every_entry_point_begins_alike():
 def test_a_misspelt_setting_is_named_with_the_one_that_was_meant(tmp_path: Path):
     (tmp_path / ".env").write_text("TALLYBOARD_HTPPS=1\nTALLYBOARD_DEMO=0\nOTHER=1\n")
     given = {"TALLYBOARD_HTTP_PROT": "1", "tallyboard_http_port": "1", "TALLYBOARD_QUUX": "1"}
-    told = [line.partition(" is no setting and has no effect: ")
+    lines = [line.partition(" is no setting and has no effect: ")
             for line in unknown_settings(given, tmp_path / ".env")]  # fmt: skip
-    assert [(name, hint) for name, _, hint in told] == [
+    assert [(name, hint) for name, _, hint in lines] == [
         (f"TALLYBOARD_HTPPS ({tmp_path}/.env)", "did you mean TALLYBOARD_HTTPS?"),
         ("TALLYBOARD_HTTP_PROT (environment)", "did you mean TALLYBOARD_HTTP_PORT?"),
         ("TALLYBOARD_QUUX (environment)", "docs/configuration.md has the list."),

@@ -117,7 +117,7 @@ def test_a_demo_password_that_is_none_is_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("password", "told"),
+    ("password", "message"),
     [
         ("short-7-xyz", "at least 12 characters"),
         ("111222333444", "entirely numeric"),
@@ -129,10 +129,10 @@ def test_a_demo_password_that_is_none_is_refused(tmp_path: Path):
         ("qwertyqwertyqwerty", "too common"),
     ],
 )
-def test_a_password_is_long_and_not_common(password: str, told: str):
+def test_a_password_is_long_and_not_common(password: str, message: str):
     with pytest.raises(ValidationError) as refused:
         validate_password(password, User(username="alice-anderson"))
-    assert told in " ".join(refused.value.messages)
+    assert message in " ".join(refused.value.messages)
 
 
 @pytest.mark.parametrize("password", ["horse-battery-7", "x9 Kf2 Lm4 Q", "correcthorsebattery"])
@@ -309,8 +309,8 @@ def test_the_start_lets_them_go(tmp_path: Path, settings: Any):
     call_command("prepare", stdout=io.StringIO())
     assert User.objects.filter(is_active=True).count() == 3
     settings.TALLYBOARD = Settings(demo=False)
-    told = io.StringIO()
-    call_command("prepare", stdout=told)
+    out = io.StringIO()
+    call_command("prepare", stdout=out)
     assert User.objects.filter(is_active=True).count() == 0
-    assert "deactivated admin, manager, operator" in told.getvalue()
-    assert "createsuperuser" in told.getvalue()
+    assert "deactivated admin, manager, operator" in out.getvalue()
+    assert "createsuperuser" in out.getvalue()

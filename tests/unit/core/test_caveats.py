@@ -186,9 +186,9 @@ def test_a_disputed_row_stands_above_its_equals_and_an_unknown_state_above_all()
         record("calm too", since=9, offset=5),
     )
     expected = ["left behind", "attacked", "pinned", "calm", "calm too"]
-    found = queries.find("attack", limit=10).records
-    assert [each.asset for each in found] == expected
-    live = [row_of(scenarios()["attack"], each) for each in reversed(found)]
+    records = queries.find("attack", limit=10).records
+    assert [each.asset for each in records] == expected
+    live = [row_of(scenarios()["attack"], each) for each in reversed(records)]
     assert [row["asset"] for row in sorted(live, key=order_of)] == expected
     assert [r.asset for r in queries.find("attack", ["no-more"]).records] == ["left behind"]
     assert queries.find("attack", q="e").total == 3
@@ -234,8 +234,8 @@ def test_a_doubt_is_asked_of_an_index_of_its_own(named):
     more = by_name[named.name]
     put(record("a", offset=1), record("b", offset=2, **more))
     with CaptureQueriesContext(connection) as captured:
-        found = find(named.term)
-    assert ([each.asset for each in found.records], found.total) == (["b"], 1)
+        page = find(named.term)
+    assert ([each.asset for each in page.records], page.total) == (["b"], 1)
     with connection.cursor() as cursor:
         cursor.execute("EXPLAIN QUERY PLAN " + captured.captured_queries[0]["sql"])
         (plan,) = (detail for *_, detail in cursor.fetchall())
@@ -249,8 +249,8 @@ def test_a_doubt_of_many_walks_the_board(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(search, "COUNTED", 3)
     put(*(record(f"a{n}", unconfirmed=n % 5 != 0, offset=n + 1) for n in range(20)))
     with CaptureQueriesContext(connection) as captured:
-        found = find("is:unconfirmed")
-    assert len(found.records) == 10
+        page = find("is:unconfirmed")
+    assert len(page.records) == 10
     with connection.cursor() as cursor:
         plans = []
         for query in captured.captured_queries[1:]:

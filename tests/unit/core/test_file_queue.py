@@ -118,12 +118,14 @@ def test_all_that_bind_at_once_are_bound(folder: Path):
     for thread in threads:
         thread.join()
     with connect(folder) as connection:
-        told = connection.default_channel
-        assert {row.queue for row in told.get_table("told")} == {f"q{n}" for n in range(16)}
-        told.queue_delete("q3")
-        Queue("q3", Exchange("told", type="fanout"))(told).declare()
-        told._delete("q3", "told", "", "")
-        assert "q3" not in {row.queue for row in told.get_table("told")}
+        default_channel = connection.default_channel
+        assert {row.queue for row in default_channel.get_table("told")} == {
+            f"q{n}" for n in range(16)
+        }
+        default_channel.queue_delete("q3")
+        Queue("q3", Exchange("told", type="fanout"))(default_channel).declare()
+        default_channel._delete("q3", "told", "", "")
+        assert "q3" not in {row.queue for row in default_channel.get_table("told")}
 
 
 def test_a_message_that_cannot_be_written_is_an_error_that_waking_survives(folder: Path):

@@ -53,7 +53,7 @@ def well(**changes: Any) -> Facts:
     return replace(facts, **changes)
 
 
-def told(facts: Facts, current: str = "attack") -> list[BoardProblem]:
+def problems(facts: Facts, current: str = "attack") -> list[BoardProblem]:
     return find_problems(facts, known(), current, NOW)
 
 
@@ -63,11 +63,11 @@ def elsewhere(facts: Facts) -> dict[str, str]:
 
 
 def kinds(facts: Facts, current: str = "attack") -> list[str]:
-    return [trouble["kind"] for trouble in told(facts, current)]
+    return [trouble["kind"] for trouble in problems(facts, current)]
 
 
 def test_nothing_is_said_while_all_is_well():
-    assert told(well()) == []
+    assert problems(well()) == []
     assert elsewhere(well()) == {}
 
 
@@ -77,17 +77,19 @@ def test_a_rebuild_is_told_until_it_is_done():
     behind = {
         name: replace(beat, log_time=NOW - 10**7, query="kernel") for name, beat in beats.items()
     }
-    (trouble,) = told(well(beats=behind, rebuilds=rebuilds))
+    (trouble,) = problems(well(beats=behind, rebuilds=rebuilds))
     assert (trouble["what"], trouble["when"]) == ("Rebuild requested by ada", "at")
     assert trouble["quote"] == "a drill"
     assert trouble["todo"] == "The board is as of then."
     assert (trouble["since"], trouble["stale"]) == (NOW - 9_000, True)
     level = {name: replace(beat, query="kernel") for name, beat in beats.items()}
-    assert told(well(beats=level, rebuilds=rebuilds)) == [trouble], "it has not said that it ended"
+    assert problems(well(beats=level, rebuilds=rebuilds)) == [trouble], (
+        "it has not said that it ended"
+    )
     silent = {name: replace(beat, received_at=NOW - 30_000) for name, beat in behind.items()}
-    assert told(well(beats=silent, rebuilds=rebuilds))[0] == trouble
+    assert problems(well(beats=silent, rebuilds=rebuilds))[0] == trouble
     gone = {name: replace(beat, received_at=NOW - 90_000) for name, beat in behind.items()}
-    assert told(well(beats=gone, rebuilds=rebuilds))[0]["what"] == "The job has not answered"
+    assert problems(well(beats=gone, rebuilds=rebuilds))[0]["what"] == "The job has not answered"
 
 
 def test_a_rebuild_hides_no_other_query_that_is_late():
@@ -98,7 +100,7 @@ def test_a_rebuild_hides_no_other_query_that_is_late():
         for engine in ["python" if name.startswith("orders") else "kernel"]
     }
     facts = well(beats=late, rebuilds=rebuilds)
-    assert [each["kind"] for each in told(facts, "")] == ["rebuild", "late"]
+    assert [each["kind"] for each in problems(facts, "")] == ["rebuild", "late"]
     assert kinds(facts, "orders") == ["behind"]
     assert kinds(facts, "attack") == ["rebuild"]
 
@@ -108,7 +110,7 @@ def test_a_job_that_somebody_started_has_a_moment_until_its_first_heartbeat():
     signs.record_heartbeat(beat(log_time=NOW - 40_000), PLACE, 1, NOW - 40_000)
     signs.record_progress(encode(QueryReport("kernel", NOW - 30_000, "stopped", 2, stopped=by)))
     signs.record_progress(encode(QueryReport("kernel", NOW - 9_000, "starting", 2)))
-    trouble = told(replace(signs.facts(), reached=NOW))[0]
+    trouble = problems(replace(signs.facts(), reached=NOW))[0]
     assert (trouble["kind"], trouble["what"]) == ("job", "The job is starting")
     assert trouble["since"] == NOW - 40_000
     later = find_problems(
@@ -128,7 +130,7 @@ def test_the_end_of_a_rebuild_is_heard():
 def test_what_kafka_refuses_this_process_is_told_alone_and_since_when():
     why = "Kafka refuses the topic attack.states: the user needs the right READ on it"
     facts = well(reached=NOW - 60_000, beats={}, refusal=KafkaRefusal(why, NOW - 50_000))
-    (trouble,) = told(facts)
+    (trouble,) = problems(facts)
     assert trouble["kind"] == "kafka"
     assert trouble["what"] == "Kafka refuses this server"
     assert why in trouble["details"]
@@ -147,13 +149,13 @@ def test_a_refusal_is_over_once_this_process_has_read_all():
 
 def test_a_web_process_that_is_behind_judges_nothing_else():
     facts = well(reached=NOW - 6_000, beats={}, unwritten=NOW - 60_000)
-    (trouble,) = told(facts)
+    (trouble,) = problems(facts)
     assert trouble["kind"] == "web"
     assert trouble["since"] == NOW - 6_000
 
 
 def test_a_job_never_heard_of_has_no_since():
-    (trouble,) = told(Facts())
+    (trouble,) = problems(Facts())
     assert trouble["kind"] == "job"
     assert trouble["since"] is None
     assert "No heartbeat has come from the job yet" in trouble["what"]
@@ -161,42 +163,42 @@ def test_a_job_never_heard_of_has_no_since():
 
 def test_a_job_without_a_heartbeat_for_five_seconds_is_stalled():
     silent = {name: Beat(NOW - 5_001, NOW - 5_500) for name in well().beats}
-    (trouble,) = told(replace(about(attack=LastSeen(NOW - 600_000)), beats=silent))
+    (trouble,) = problems(replace(about(attack=LastSeen(NOW - 600_000)), beats=silent))
     assert trouble["kind"] == "job"
     assert trouble["since"] == NOW - 5_001
     assert trouble["links"][0].address == "/job/#missing"
     assert elsewhere(well(beats=silent)) == dict.fromkeys(names_of(), "The job has not answered")
-    assert told(well(beats={name: Beat(NOW - 5_000, NOW - 5_400) for name in silent})) == []
+    assert problems(well(beats={name: Beat(NOW - 5_000, NOW - 5_400) for name in silent})) == []
 
 
 def test_buckets_behind_are_named_on_their_board_and_mark_its_tab():
     late = {"attack/1": Beat(NOW - 100, NOW - 30_000), "orders/2": Beat(NOW - 100, NOW - 11_000)}
     facts = well(beats={**well().beats, **late})
-    (here,) = told(facts)
+    (here,) = problems(facts)
     assert here["what"] == "States are late in attack/1"
     assert here["since"] == NOW - 30_000
     assert here["stale"]
-    assert told(facts, "orders")[0]["since"] == NOW - 11_000
-    assert told(facts, "connectivity") == []
+    assert problems(facts, "orders")[0]["since"] == NOW - 11_000
+    assert problems(facts, "connectivity") == []
     assert elsewhere(facts) == {
         "attack": "States are late in attack/1",
         "orders": "States are late in orders/2",
     }
-    (all_boards,) = told(facts, "")
+    (all_boards,) = problems(facts, "")
     assert all_boards["what"] == "States are late in attack/1, orders/2"
 
 
 def test_of_many_buckets_behind_a_few_are_named():
     beats = {name: Beat(NOW - 100, NOW - 20_000) for name in well().beats}
     beats["orders/0"] = well().beats["orders/0"]
-    (here,) = told(well(beats=beats), "")
+    (here,) = problems(well(beats=beats), "")
     assert here["what"].startswith("States are late in attack/0, attack/1, attack/2 and ")
 
 
 def test_a_bucket_never_heard_of_is_behind():
     beats = dict(well().beats)
     del beats["attack/3"]
-    (trouble,) = told(well(beats=beats))
+    (trouble,) = problems(well(beats=beats))
     assert trouble["what"] == "States are late in attack/3"
     assert trouble["since"] is None
 
@@ -208,7 +210,7 @@ def link_of(trouble: BoardProblem, role: Role) -> tuple[str, str] | None:
 
 def test_a_clock_ahead_is_told_with_how_far_and_what_to_do():
     ahead = Beat(NOW - 500, NOW + 23 * HOUR, "kernel", 23 * HOUR, NOW - 60_000)
-    (trouble,) = told(well(beats={**well().beats, "attack/1": ahead}))
+    (trouble,) = problems(well(beats={**well().beats, "attack/1": ahead}))
     assert trouble["kind"] == "clock"
     assert trouble["what"] == "No time passes in attack/1: its clock is 23 h ahead"
     assert trouble["since"] == NOW - 60_000
@@ -217,10 +219,10 @@ def test_a_clock_ahead_is_told_with_how_far_and_what_to_do():
     assert link_of(trouble, Role.OPERATOR) == ("/job/#missing", "What is missing")
     assert link_of(trouble, Role.MANAGER) is None
     facts = well(beats={**well().beats, "attack/1": ahead})
-    assert told(facts, "orders") == []
+    assert problems(facts, "orders") == []
     assert elsewhere(facts) == {"attack": trouble["what"]}
     more = {f"attack/{at}": replace(ahead, ahead=(at + 1) * HOUR) for at in range(4)}
-    (trouble,) = told(well(beats={**well().beats, **more}))
+    (trouble,) = problems(well(beats={**well().beats, **more}))
     assert trouble["what"] == (
         "No time passes in attack/0, attack/1, attack/2 and 1 more: "
         "their clocks are up to 4 h ahead"
@@ -238,7 +240,7 @@ def stamped(*names: str, clock: ClockBehind = SLOW) -> Facts:
 
 
 def test_a_brokers_clock_that_is_behind_is_told_once_with_what_to_do():
-    (trouble,) = told(stamped())
+    (trouble,) = problems(stamped())
     assert trouble["kind"] == "clock"
     assert trouble["what"] == "The broker's clock is 10 min behind"
     assert trouble["todo"].startswith("Agents look as if their clocks were ahead. No vote falls")
@@ -251,10 +253,10 @@ def test_a_brokers_clock_that_is_behind_is_told_once_with_what_to_do():
 def test_of_several_brokers_the_partitions_of_the_one_behind_are_named():
     facts = stamped("attack/1", "orders/2")
     for current, bucket in (("attack", "attack/1"), ("orders", "orders/2")):
-        (trouble,) = told(facts, current)
+        (trouble,) = problems(facts, current)
         assert trouble["stale"]
         assert trouble["what"] == f"A broker's clock is 10 min behind in {bucket}"
-    assert told(facts, "connectivity") == []
+    assert problems(facts, "connectivity") == []
     assert elsewhere(facts).keys() == {"attack", "orders"}
 
 
@@ -292,7 +294,7 @@ def about(*findings: Finding, **last: LastSeen) -> Facts:
 
 
 def test_an_agent_with_which_something_is_wrong_is_named():
-    (trouble,) = told(about(finding("waf-7")))
+    (trouble,) = problems(about(finding("waf-7")))
     assert trouble["kind"] == "agents"
     assert trouble["what"] == "Attacks: the clock of waf-7 is 4 min behind"
     assert trouble["todo"] == "Set its clock."
@@ -307,7 +309,7 @@ def test_of_several_agents_alike_there_is_one_line():
     findings = [far, finding("waf-1"), finding("waf-3"), finding("waf-4"), finding("waf-5")]
     findings += [finding("waf-1", "late"), finding("waf-2", "late")]
     facts = about(*findings, finding("x", scenario="orders"))
-    clocks, order = told(facts)
+    clocks, order = problems(facts)
     assert clocks["what"] == (
         "Attacks: the clocks of waf-2, waf-1, waf-3 and 2 more are up to 2 h behind"
     )
@@ -319,36 +321,36 @@ def test_of_several_agents_alike_there_is_one_line():
 
 def test_of_several_agents_each_kind_has_words():
     for kind in get_args(Kind):
-        (trouble,) = told(about(finding("waf-1", kind), finding("waf-2", kind)))
+        (trouble,) = problems(about(finding("waf-1", kind), finding("waf-2", kind)))
         assert "waf-1 and waf-2" in trouble["what"]
         assert trouble["todo"].endswith(".")
 
 
 def test_a_name_from_outside_leaves_a_line_its_direction():
     hostile = "\u202eevil"
-    what = told(about(finding(hostile, "silent"), finding("waf-1", "silent")))[0]["what"]
+    what = problems(about(finding(hostile, "silent"), finding("waf-1", "silent")))[0]["what"]
     assert "\u202e" not in what
 
 
 def test_a_database_behind_leaves_rows_live_and_says_so():
     facts = well(unwritten=NOW - 5_001)
-    (trouble,) = told(facts)
+    (trouble,) = problems(facts)
     assert trouble["kind"] == "database"
     assert trouble["what"] == "States are current; history is late"
     assert not trouble["stale"]
     assert trouble["since"] == NOW - 5_001
     assert elsewhere(facts) == {}, "it is everybody's, and leaves the rows live"
-    assert told(well(unwritten=NOW - 5_000)) == []
+    assert problems(well(unwritten=NOW - 5_000)) == []
 
 
 def test_agents_silent_for_longer_than_usual():
     facts = about(attack=LastSeen(NOW - 60_001, 1_000))
-    (trouble,) = told(facts)
+    (trouble,) = problems(facts)
     assert trouble["kind"] == "agents"
     assert trouble["what"] == "Attacks: no agent has reported"
     assert trouble["since"] == NOW - 60_001
     assert link_of(trouble, Role.OPERATOR) == ("/agents/?scenario=attack", "The agents")
-    assert told(facts, "orders") == []
+    assert problems(facts, "orders") == []
     assert elsewhere(facts) == {"attack": "Attacks: no agent has reported"}
 
 
@@ -365,9 +367,9 @@ def test_agents_silent_for_longer_than_usual():
 def test_how_long_agents_may_be_silent(ago: int, usual: int, said: bool):
     for name in ("attack", "orders"):
         facts = about(**{name: LastSeen(NOW - ago, usual)})
-        assert bool(told(facts, name)) is said
+        assert bool(problems(facts, name)) is said
         by_heartbeats = replace(about(**{name: LastSeen(NOW - ago)}), usual={name: usual})
-        assert bool(told(by_heartbeats, name)) is said
+        assert bool(problems(by_heartbeats, name)) is said
 
 
 def test_what_looks_usual_by_heartbeats_silences_no_banner_for_long():
@@ -384,7 +386,7 @@ def test_a_board_on_which_nobody_ever_reported_has_no_trouble():
         )
     facts = replace(signs.facts(), beats=well().beats, unwritten=None)
     for current in ("", "clients", "attack"):
-        assert told(facts, current) == []
+        assert problems(facts, current) == []
     assert elsewhere(facts) == {}
 
 
@@ -393,12 +395,12 @@ def test_a_replay_changes_nothing_of_a_silence():
     signs = Signs()
     signs.record_heartbeat(beat("attack/0", records=500), PLACE, 1, NOW - 1_000)
     facts = replace(about(attack=seen), usual=signs.facts().usual)
-    (trouble,) = told(facts)
+    (trouble,) = problems(facts)
     assert trouble["since"] == NOW - 3 * HOUR
 
 
 def test_a_silence_where_the_pipeline_was_switched_off_says_so():
-    (trouble,) = told(about(clients=LastSeen(NOW - HOUR, 0, "login-guard")), "clients")
+    (trouble,) = problems(about(clients=LastSeen(NOW - HOUR, 0, "login-guard")), "clients")
     assert "the pipeline login-guard is switched off" in trouble["todo"]
     assert "TALLYBOARD_PIPELINES" in trouble["details"]
     assert trouble["call"] == "Call an admin."
@@ -423,19 +425,19 @@ def test_what_makes_rows_stale_comes_first():
     assert kinds(facts) == ["late", "agents", "database"]
     assert kinds(facts, "orders") == ["agents", "database"]
     assert kinds(facts, "") == ["late", "agents", "agents", "database"]
-    for each in (told(facts, ""), told(facts)):
+    for each in (problems(facts, ""), problems(facts)):
         assert [t["stale"] for t in each] == sorted((t["stale"] for t in each), reverse=True)
         order = [ORDER.index(t["kind"]) for t in each]
         assert order == sorted(order)
 
 
 def test_nothing_is_live_while_the_job_does_not_answer():
-    assert standstill(told(well())) is None
+    assert standstill(problems(well())) is None
     silent = {name: Beat(NOW - 9_000, NOW - 9_000) for name in well().beats}
-    still = standstill(told(well(beats=silent), ""))
+    still = standstill(problems(well(beats=silent), ""))
     assert still is not None
     assert (still["kind"], still["since"]) == ("job", NOW - 9_000)
-    assert standstill(told(well(unwritten=NOW - 9_000))) is None
+    assert standstill(problems(well(unwritten=NOW - 9_000))) is None
 
 
 def test_each_says_what_to_do():
@@ -446,7 +448,7 @@ def test_each_says_what_to_do():
         Facts(),
         replace(silent, beats=late, unwritten=NOW - 9_000),
     ):
-        for trouble in told(facts):
+        for trouble in problems(facts):
             assert trouble["todo"].endswith(".")
             assert "check that" not in trouble["todo"], "an operator cannot"
 
@@ -466,33 +468,33 @@ def carried(age: int = 500) -> dict[str, Beat]:
 def test_a_job_that_was_stopped_on_purpose_is_no_fault():
     silent = about(**dict.fromkeys(names_of(), LastSeen(NOW - 600_000)))
     facts = replace(silent, beats=carried(60_000), pauses=stopped("kernel", "python"))
-    (here,) = told(facts)
+    (here,) = problems(facts)
     assert (here["what"], here["when"]) == ("The job was stopped by ada", "at")
     assert (here["since"], here["quote"]) == (NOW - 60_000, "a drill")
     assert here["todo"] == "The board is as of then until an admin starts it."
     assert link_of(here, Role.OPERATOR) == ("/job/", "The job's page")
     assert here["stale"]
-    assert len(told(facts, "")) == 2
+    assert len(problems(facts, "")) == 2
 
 
 def test_of_a_stopped_query_the_others_are_judged_as_ever():
     beats = carried(60_000)
     beats |= {name: beat for name, beat in carried().items() if beat.query == "python"}
     facts = well(beats=beats, pauses=stopped("kernel"))
-    (trouble,) = told(facts)
+    (trouble,) = problems(facts)
     assert trouble["stale"]
-    assert told(facts, "orders") == []
+    assert problems(facts, "orders") == []
     late = replace(facts, beats=beats | {"orders/0": Beat(NOW, NOW - 20_000, "python")})
-    (first,) = told(late, "orders")
+    (first,) = problems(late, "orders")
     assert first["what"] == "States are late in orders/0"
     assert "orders" not in elsewhere(facts)
     assert elsewhere(late)["orders"] == "States are late in orders/0"
-    silent = told(replace(facts, beats=carried(60_000)), "orders")
+    silent = problems(replace(facts, beats=carried(60_000)), "orders")
     assert [trouble["what"] for trouble in silent] == ["The job has not answered"]
 
 
 def test_a_stop_that_nothing_else_is_known_of_is_told():
-    (trouble,) = told(Facts(pauses=stopped("kernel")))
+    (trouble,) = problems(Facts(pauses=stopped("kernel")))
     assert trouble["what"] == "The job was stopped by ada"
     assert trouble["stale"]
 
@@ -504,7 +506,7 @@ def beat(
     bucket: str = "attack/0", records: int = 0, dead: int = 0, log_time: int = NOW, **more: Any
 ) -> bytes:
     scenario, _, partition = bucket.partition("/")
-    told = Heartbeat(
+    heartbeat = Heartbeat(
         bucket=bucket,
         scenario=scenario,
         partition=int(partition),
@@ -521,7 +523,7 @@ def beat(
         engine="python",
         at=log_time,
     )
-    return encode(structs.replace(told, **more))
+    return encode(structs.replace(heartbeat, **more))
 
 
 def test_the_newest_heartbeat_counts():
@@ -537,8 +539,8 @@ def test_since_when_a_clock_is_ahead_is_heard_or_remembered():
     signs = Signs()
 
     def since() -> tuple[int, int | None]:
-        told = signs.facts().beats["attack/0"]
-        return told.ahead, told.ahead_since
+        last_beat = signs.facts().beats["attack/0"]
+        return last_beat.ahead, last_beat.ahead_since
 
     for n in range(3):
         at = NOW + 1_000 * n
@@ -558,15 +560,15 @@ def test_states_below_what_the_board_has_are_told():
     signs.record_heartbeat(beat(log_time=NOW, epoch=1), PLACE, 1, NOW)
     signs.record_heartbeat(beat("orders/1", log_time=NOW, epoch=1), PLACE, 2, NOW)
     beats = {**well().beats, **signs.facts().beats}
-    (trouble,) = told(well(beats=beats))
+    (trouble,) = problems(well(beats=beats))
     assert trouble["what"] == "New states of attack/0 are dropped as older"
     assert trouble["stale"]
     assert "is of epoch 1, and the board has epoch 3" in trouble["details"]
     assert "Restart the job" in trouble["details"]
-    assert told(well(beats=beats), "orders") == []
+    assert problems(well(beats=beats), "orders") == []
     assert elsewhere(well(beats=beats)) == {"attack": trouble["what"]}
     signs.record_heartbeat(beat(log_time=NOW, epoch=4), PLACE, 3, NOW)
-    assert told(well(beats={**well().beats, **signs.facts().beats})) == []
+    assert problems(well(beats={**well().beats, **signs.facts().beats})) == []
 
 
 def test_a_killed_job_that_reads_again_has_shown_what_it_had_shown():
@@ -575,31 +577,31 @@ def test_a_killed_job_that_reads_again_has_shown_what_it_had_shown():
     signs.record_heartbeat(
         beat(log_time=NOW - 76_000, epoch=3), PLACE, 2, NOW
     )  # from its last commit
-    (trouble,) = told(well(beats={**well().beats, **signs.facts().beats}))
+    (trouble,) = problems(well(beats={**well().beats, **signs.facts().beats}))
     assert (trouble["kind"], trouble["since"]) == ("late", NOW - 20_000)
     signs.record_heartbeat(
         beat(log_time=NOW - 90_000, epoch=4), PLACE, 3, NOW
     )  # it writes states anew
-    (trouble,) = told(well(beats={**well().beats, **signs.facts().beats}))
+    (trouble,) = problems(well(beats={**well().beats, **signs.facts().beats}))
     assert trouble["since"] == NOW - 90_000
 
 
 def test_nothing_is_live_while_every_partition_is_late():
     late = {name: replace(beat, log_time=NOW - 30_000) for name, beat in well().beats.items()}
     facts = well(beats=late)
-    (trouble,) = told(facts)
+    (trouble,) = problems(facts)
     assert (trouble["kind"], trouble["what"]) == ("behind", "States are late")
     assert trouble["since"] == NOW - 30_000
-    assert standstill(told(facts)) == trouble
+    assert standstill(problems(facts)) == trouble
     one = well(beats={**well().beats, "attack/0": late["attack/0"]})
-    assert standstill(told(one)) is None, "other rows are live"
+    assert standstill(problems(one)) is None, "other rows are live"
 
 
 def test_heartbeats_of_before_a_rebuild_are_no_trouble():
     signs = Signs()
     signs.remember("attack/0", NOW, NOW, epoch=3)
     signs.record_heartbeat(beat(log_time=NOW - 9_000, epoch=2), PLACE, 1, NOW - 9_000)  # read again
-    assert told(well(beats={**well().beats, **signs.facts().beats})) == []
+    assert problems(well(beats={**well().beats, **signs.facts().beats})) == []
 
 
 def test_what_is_no_heartbeat_is_passed_over():
@@ -700,10 +702,12 @@ def test_what_a_query_said_that_has_handed_a_bucket_over_says_nothing():
 
 @pytest.mark.django_db
 def test_clocks_behind_are_recalled_from_the_database():
-    told = Heartbeat(
+    heartbeat = Heartbeat(
         "attack/0", "attack", 0, 1, "driver", "here", NOW, 7, 1, 0, 0, 0, 0, "kernel", NOW
     )
-    BucketStatus.objects.create(**{name: getattr(told, name) for name in FIGURES}, received_at=NOW)
+    BucketStatus.objects.create(
+        **{name: getattr(heartbeat, name) for name in FIGURES}, received_at=NOW
+    )
     signs = Signs()
     ingest_progress([slow(attack=SLOW), slow("python", attack=SLOW, orders=SLOW)])
     recall(signs)
@@ -724,17 +728,17 @@ def jobs_of(facts: Facts) -> Facts:
 
 def test_a_job_that_is_silent_leaves_the_boards_of_the_others():
     facts = jobs_of(well())
-    assert told(facts, "") == []
+    assert problems(facts, "") == []
     silent = {
         name: replace(beat, received_at=NOW - 9_000) if name.startswith("orders/") else beat
         for name, beat in facts.beats.items()
     }
     facts = replace(facts, beats=silent)
     assert kinds(facts, "attack") == []
-    (problem,) = told(facts, "orders")
+    (problem,) = problems(facts, "orders")
     assert problem["what"] == "The job shop has not answered"
     assert "logs/job-shop.log" in problem["details"]
-    assert [each["what"] for each in told(facts, "")] == ["The job shop has not answered"]
+    assert [each["what"] for each in problems(facts, "")] == ["The job shop has not answered"]
     assert elsewhere(facts) == {"orders": "The job shop has not answered"}
 
 
@@ -746,17 +750,17 @@ def test_the_main_job_may_be_silent_alone_too():
     }
     facts = replace(facts, beats=silent)
     assert kinds(facts, "orders") == []
-    assert told(facts, "attack")[0]["what"] == "The job has not answered"
+    assert problems(facts, "attack")[0]["what"] == "The job has not answered"
     assert "orders" not in elsewhere(facts)
 
 
 def test_a_job_that_nobody_has_started_is_missed():
     beats = {name: beat for name, beat in well().beats.items() if not name.startswith("orders/")}
     facts = well(beats=beats, jobs={"orders": "shop"})
-    assert told(facts, "orders")[0]["what"] == "No heartbeat has come from the job shop yet"
+    assert problems(facts, "orders")[0]["what"] == "No heartbeat has come from the job shop yet"
 
 
 def test_a_job_that_was_stopped_is_named():
     facts = replace(jobs_of(well()), pauses={"shop-kernel": Pause("ada", NOW - 9_000, "a drill")})
     assert kinds(facts, "attack") == []
-    assert told(facts, "orders")[0]["what"] == "The job shop was stopped by ada"
+    assert problems(facts, "orders")[0]["what"] == "The job shop was stopped by ada"

@@ -37,8 +37,8 @@ def asked(**changes: object) -> JobRequest:
 
 
 def answer(outcome: str, why: str = "", action: str = "stop", id_: str = str(ID)) -> QueryReport:
-    told = JobAnswer(id_, action, outcome, why)  # type: ignore[arg-type]
-    return QueryReport("kernel", NOW + 5, "stopped", 1, answer=told)
+    job_answer = JobAnswer(id_, action, outcome, why)  # type: ignore[arg-type]
+    return QueryReport("kernel", NOW + 5, "stopped", 1, answer=job_answer)
 
 
 def stands(ask: JobRequest) -> tuple[str, str, int | None]:
@@ -102,13 +102,13 @@ def test_what_is_kept_of_a_query_is_bounded(monkeypatch):
     assert JobProgress.objects.filter(query="python").exists()
 
 
-def told(step: int, age: int) -> list[tuple[int, int]]:
+def batch_rows(step: int, age: int) -> list[tuple[int, int]]:
     """One batch each `step` ms, newest first, for `age` ms: each with its time as its id."""
     return [(at, at) for at in range(NOW, NOW - age, -step)]
 
 
 def test_of_older_batches_ever_fewer_are_kept():
-    rows = told(1000, 2 * DAY_MS)
+    rows = batch_rows(1000, 2 * DAY_MS)
     gone = set(surplus(rows, NOW))
     kept = [at for _, at in rows if at not in gone]
     ages = [NOW - at for at in kept]

@@ -132,8 +132,10 @@ def test_mutes_are_folded_as_all_else_is(world, from_snapshot):
     world.live(60)
     result = world.reconcile(from_snapshot=from_snapshot)
     assert result.differences == []
-    told = [bucket.mutes for (name, _), bucket in world.job.buckets.items() if name == "attack"]
-    assert all("waf-1" in mutes for mutes in told)
+    bucket_mutes = [
+        bucket.mutes for (name, _), bucket in world.job.buckets.items() if name == "attack"
+    ]
+    assert all("waf-1" in mutes for mutes in bucket_mutes)
     assert {bool(row.mutes) for row in BucketStatus.objects.filter(scenario="attack")} == {True}
 
 
@@ -174,9 +176,9 @@ def test_a_row_corrupted_on_purpose_is_found(world, column, value):
         value = not row.unconfirmed
     setattr(row, column, value)
     row.save()
-    found = world.reconcile().differences
-    assert [(d.asset, d.kind) for d in found] == [(row.asset, "differs")]
-    assert column in found[0].fields
+    differences = world.reconcile().differences
+    assert [(d.asset, d.kind) for d in differences] == [(row.asset, "differs")]
+    assert column in differences[0].fields
 
 
 def test_a_vote_bent_inside_the_record_is_found(world):
@@ -206,8 +208,8 @@ def test_a_missing_and_an_extra_row_are_found(world):
     lost = row.asset
     row.asset, row.pk = "nobody", row.pk
     row.save()
-    found = {(d.asset, d.kind) for d in world.reconcile().differences}
-    assert found == {(lost, "missing"), ("nobody", "extra")}
+    differences = {(d.asset, d.kind) for d in world.reconcile().differences}
+    assert differences == {(lost, "missing"), ("nobody", "extra")}
 
 
 def test_kept_counts_that_are_not_those_of_the_rows_are_named(world):
@@ -397,8 +399,8 @@ def test_it_begins_at_the_newest_snapshot_where_it_is_told_to(world):
     untouched = AssetState.objects.filter(purged=False).order_by("version").first()
     assert untouched
     AssetState.objects.filter(pk=untouched.pk).update(since=5)
-    found = world.reconcile(from_snapshot=True)
-    assert [difference.asset for difference in found.differences] == [untouched.asset]
+    comparison = world.reconcile(from_snapshot=True)
+    assert [difference.asset for difference in comparison.differences] == [untouched.asset]
 
 
 def test_without_any_snapshot_it_begins_at_the_logs_beginning_all_the_same(world):
@@ -444,8 +446,8 @@ def test_a_row_of_another_epoch_is_found(world, epoch):
     row.version = f"{epoch:06d}" + row.version[6:]
     row.record = row.record.replace('"version":"1.', f'"version":"{epoch}.')
     row.save()
-    found = world.reconcile().differences
-    assert [set(difference.fields) for difference in found] == [{"version", "record"}]
+    differences = world.reconcile().differences
+    assert [set(difference.fields) for difference in differences] == [{"version", "record"}]
 
 
 def test_after_a_rebuild_everything_is_of_the_new_epoch(world):
@@ -455,8 +457,8 @@ def test_after_a_rebuild_everything_is_of_the_new_epoch(world):
     world.live(0)
     assert world.reconcile().differences == []
     assert {row.version[:6] for row in AssetState.objects.all()} == {"000002"}
-    told = list(Transition.objects.order_by("pk").values_list("asset", "place", "state"))
-    assert told[: len(before)] == before
+    transitions = list(Transition.objects.order_by("pk").values_list("asset", "place", "state"))
+    assert transitions[: len(before)] == before
 
 
 def test_a_snapshot_told_in_an_earlier_epoch_serves_on(world):
@@ -555,12 +557,12 @@ def test_a_deleted_change_is_named(world):
 def test_a_change_bent_on_purpose_is_named(world, column, value):
     world.live(120)
     bent = kept_changes()[5]
-    found = getattr(bent, column)
+    original = getattr(bent, column)
     setattr(bent, column, value)
     bent.save()
     result = world.reconcile()
     assert named(result) == [(bent.asset, bent.place, "differs")]
-    assert result.changes[0].fields == {column: (found, value)}
+    assert result.changes[0].fields == {column: (original, value)}
 
 
 def test_a_change_that_never_was_is_named(world):
@@ -635,10 +637,10 @@ def test_what_differs_in_changes_is_printed(world):
     gone.delete()
     out = StringIO()
     command_reconcile.Command(stdout=out)._print(world.reconcile(), as_json=False)
-    told = out.getvalue()
-    assert f"attack/{gone.asset}: change to {gone.state} " in told
-    assert "is missing" in told
-    assert re.search(r"[\d,]+ changes compared, 1 differences", told)
+    output = out.getvalue()
+    assert f"attack/{gone.asset}: change to {gone.state} " in output
+    assert "is missing" in output
+    assert re.search(r"[\d,]+ changes compared, 1 differences", output)
 
 
 # ---- with bounded memory ------------------------------------------------------------------------

@@ -84,8 +84,8 @@ def test_containing_is_what_the_database_compares(names: set[str], text: str) ->
 def test_containing_looks_few_names_up() -> None:
     board(["shop.example", "blog.example"])
     with CaptureQueriesContext(connection) as queries:
-        found = state_queries.containing(AssetState.objects.all(), "shop").get()
-    assert found.asset == "shop.example"
+        row = state_queries.containing(AssetState.objects.all(), "shop").get()
+    assert row.asset == "shop.example"
     assert "json_each" in queries[-1]["sql"]
 
 
@@ -113,16 +113,16 @@ def check(
     """Hold what is found against all rows."""
     everything = expected(wanted, handled)
     past = order(after, handled) if after else None
-    found = state_queries.find(
+    page = state_queries.find(
         "attack", *wanted, after=past, limit=limit, skip=skip, handled=handled
     )
     shown = [row for row in everything if past is None or order(row, handled) > past]
     names = [row.asset for row in shown if row.asset not in skip][:limit]
-    assert [each.asset for each in found.records] == names
-    if found.least:
-        assert 0 < found.total <= len(everything)
+    assert [each.asset for each in page.records] == names
+    if page.least:
+        assert 0 < page.total <= len(everything)
     else:
-        assert found.total == len(everything)
+        assert page.total == len(everything)
 
 
 @pytest.mark.parametrize("counted", [2, 10_000])
@@ -187,20 +187,20 @@ def test_the_first_by_a_detail_are_the_first_of_all_that_match(
     skip = {row.asset for row in rows[:2]}
     handled = {row.pk for row in rows[::2][:held] if row.state not in ("", "clear")}
     everything = expected((states, q), handled)
-    found = state_queries.find(
+    page = state_queries.find(
         "attack", states, q, limit=limit, skip=skip, handled=handled,
         ranking=state_queries.Ranking(1, lowest),
     )  # fmt: skip
-    assert found.ranked or counted == 2
+    assert page.ranked or counted == 2
     first = everything
-    if found.ranked:
+    if page.ranked:
         first = [row for row in everything if row.detail_2 or row.amount_2 is not None]
         first.sort(key=lambda row: row.detail_2 or "", reverse=not lowest)
         first.sort(key=lambda row: row.amount_2 or 0, reverse=not lowest)
         first.sort(key=lambda row: row.amount_2 is not None, reverse=not lowest)
         first += [row for row in everything if row not in first]
-        assert found.total == len(everything)
-    names_found = [each.asset for each in found.records]
+        assert page.total == len(everything)
+    names_found = [each.asset for each in page.records]
     assert names_found == [row.asset for row in first if row.asset not in skip][:limit]
 
 
@@ -224,9 +224,9 @@ def test_of_many_matches_it_is_said_that_there_are_at_least_so_many(monkeypatch)
     monkeypatch.setattr(state_queries, "COUNTED", 5)
     board([f"site-{n}.example" for n in range(20)])
     for q in ("example", "e"):
-        found = state_queries.find("attack", q=q, limit=3)
-        assert (len(found.records), found.least) == (3, True)
-        assert 3 <= found.total <= 5
+        page = state_queries.find("attack", q=q, limit=3)
+        assert (len(page.records), page.least) == (3, True)
+        assert 3 <= page.total <= 5
     assert state_queries.find("attack", q="site-12", limit=3)[1:3] == (1, False)
 
 
@@ -286,12 +286,12 @@ def plans(read: Any) -> list[str]:
     """What SQLite does for each query of `read()`."""
     with CaptureQueriesContext(connection) as captured:
         read()
-    found = []
+    query_plans = []
     with connection.cursor() as cursor:
         for query in captured.captured_queries:
             cursor.execute("EXPLAIN QUERY PLAN " + query["sql"])
-            found.append(" | ".join(detail for *_, detail in cursor.fetchall()))
-    return found
+            query_plans.append(" | ".join(detail for *_, detail in cursor.fetchall()))
+    return query_plans
 
 
 @pytest.mark.parametrize(
@@ -304,20 +304,22 @@ def plans(read: Any) -> list[str]:
 )  # fmt: skip
 def test_a_page_is_a_range_of_an_index(wanted: dict[str, Any]):
     board([f"site-{n}" for n in range(30)])
-    found = plans(lambda: state_queries.find("attack", limit=5, **wanted))
-    assert any("USING INDEX board_order" in plan for plan in found)
-    for plan in found:
+    query_plans = plans(lambda: state_queries.find("attack", limit=5, **wanted))
+    assert any("USING INDEX board_order" in plan for plan in query_plans)
+    for plan in query_plans:
         assert "TEMP B-TREE" not in plan
         assert not re.search(r"SCAN states_assetstate", plan)
     if "after" in wanted:
-        from_the_top = [plan for plan in found if "board_order" in plan and "rank" not in plan]
+        from_the_top = [
+            plan for plan in query_plans if "board_order" in plan and "rank" not in plan
+        ]
         assert len(from_the_top) <= 1, "but for the look at the last rank it starts at the page"
 
 
 def test_rows_are_read_by_their_ids():
     board([f"site-{n}" for n in range(30)])
-    found = plans(lambda: state_queries.find("attack", q="site-1", limit=5))
-    looked_up = [plan for plan in found if "states_assetstate" in plan]
+    query_plans = plans(lambda: state_queries.find("attack", q="site-1", limit=5))
+    looked_up = [plan for plan in query_plans if "states_assetstate" in plan]
     assert looked_up
     assert all("USING INTEGER PRIMARY KEY (rowid=?)" in plan for plan in looked_up)
 

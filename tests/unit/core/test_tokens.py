@@ -32,8 +32,8 @@ def make(client: Client, **form: object) -> tuple[int, str]:
     response = confirmed(client).post(
         PAGE, {"label": "cron", "scopes": ["read"], "days": "30"} | form
     )
-    found = re.findall(r"tb_[0-9a-f]{8}_[0-9a-f]{64}", response.content.decode())
-    return response.status_code, found[0] if found else ""
+    matches = re.findall(r"tb_[0-9a-f]{8}_[0-9a-f]{64}", response.content.decode())
+    return response.status_code, matches[0] if matches else ""
 
 
 def counted(name: str, **labels: str) -> float:

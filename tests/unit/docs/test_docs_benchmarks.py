@@ -113,8 +113,8 @@ def test_the_page_names_every_target_that_is_missed():
     missed = [
         line.split(" | ")[2:4] for line in overview.splitlines() if line.endswith("**missed** |")
     ]
-    told = figures_of(PAGE.partition("targets are missed:")[2])
-    assert sorted(told) == sorted((measured, target) for target, measured in missed)
+    figures = figures_of(PAGE.partition("targets are missed:")[2])
+    assert sorted(figures) == sorted((measured, target) for target, measured in missed)
 
 
 def test_a_result_says_where_and_when():

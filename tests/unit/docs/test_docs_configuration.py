@@ -24,8 +24,8 @@ FIELDS = {PREFIX + name.upper(): field for name, field in Settings.model_fields.
 
 def example(language: str, at: int) -> str:
     """The document's example number `at` in this language."""
-    found: list[str] = re.findall(rf"```{language}\n(.*?)```", DOC, re.DOTALL)
-    return found[at]
+    examples: list[str] = re.findall(rf"```{language}\n(.*?)```", DOC, re.DOTALL)
+    return examples[at]
 
 
 def test_every_setting_is_documented_and_no_other():

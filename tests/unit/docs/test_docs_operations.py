@@ -16,9 +16,9 @@ TEXT = Path(settings.BASE_DIR, "docs", "operations.md").read_text()
 def options(command: BaseCommand) -> set[str]:
     """The long options of a command that are its own."""
     theirs = BaseCommand().create_parser("manage.py", "any")
-    found = command.create_parser("manage.py", "one")
+    parser = command.create_parser("manage.py", "one")
     known = {text for action in theirs._actions for text in action.option_strings}
-    ours = {text for action in found._actions for text in action.option_strings}
+    ours = {text for action in parser._actions for text in action.option_strings}
     return {text for text in ours - known if text.startswith("--")}
 
 

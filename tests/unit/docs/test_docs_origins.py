@@ -39,8 +39,8 @@ def test_the_rows_whose_tests_run_in_a_whole_run_alone_are_told() -> None:
     long = [
         row.number for row in ROWS if all(left_out(ROOT, f"tests/{test}") for test in row.tests)
     ]
-    (told,) = re.findall(r"run in `make test-all` alone:\s([^.]*)\.", PAGE.read_text())
-    assert told.replace("\n", " ").split(", ") == long
+    (numbers,) = re.findall(r"run in `make test-all` alone:\s([^.]*)\.", PAGE.read_text())
+    assert numbers.replace("\n", " ").split(", ") == long
 
 
 @lru_cache

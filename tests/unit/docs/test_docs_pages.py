@@ -31,8 +31,8 @@ def text_of(page: Path) -> str:
 
 def anchors(page: Path) -> set[str]:
     """The names by which links find a page's headings."""
-    found = re.findall(r"^#+ (.+)$", FENCED.sub("", text_of(page)), re.MULTILINE)
-    return {anchor(heading) for heading in found}
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", text_of(page)), re.MULTILINE)
+    return {anchor(heading) for heading in headings}
 
 
 @pytest.mark.parametrize("document", PAGES, ids=lambda document: document.name)

@@ -36,8 +36,8 @@ PLAIN = re.sub(r"\s+", " ", DOC)
 
 def section(title: str) -> str:
     """What stands under a heading."""
-    found = re.split(rf"^## {re.escape(title)}\n", DOC, flags=re.MULTILINE)[1]
-    return re.split(r"^## ", found, flags=re.MULTILINE)[0]
+    text = re.split(rf"^## {re.escape(title)}\n", DOC, flags=re.MULTILINE)[1]
+    return re.split(r"^## ", text, flags=re.MULTILINE)[0]
 
 
 def table(title: str) -> list[list[str]]:
@@ -48,8 +48,8 @@ def table(title: str) -> list[list[str]]:
 
 def items(title: str) -> dict[str, str]:
     """The names that a section lists, each with what stands in brackets after it."""
-    found = re.findall(r"^- `([^`]+)`(?: \(([^)]*)\))?(?::|$)", section(title), re.MULTILINE)
-    return dict(found)
+    entries = re.findall(r"^- `([^`]+)`(?: \(([^)]*)\))?(?::|$)", section(title), re.MULTILINE)
+    return dict(entries)
 
 
 def code(text: str) -> str:
@@ -144,9 +144,9 @@ def test_the_metrics_are_listed_with_their_labels_and_no_others():
         if isinstance(collector, MetricWrapperBase)
         for family in collector.describe()
     }
-    told = [each for each in vars(metrics).values() if isinstance(each, metrics.Metric)]
+    ours = [each for each in vars(metrics).values() if isinstance(each, metrics.Metric)]
     known = {name: tuple(each._labelnames) for name, each in counted.items()}
-    known |= {each.name: each.labels for each in told}
+    known |= {each.name: each.labels for each in ours}
     listed = {
         name: tuple(re.findall(r"`(\w+)`", labels)) for name, labels in items("Metrics").items()
     }
@@ -168,8 +168,8 @@ def test_every_metric_of_ours_is_named_in_one_module():
         if isinstance(collector, MetricWrapperBase)
         for family in collector.describe()
     }
-    found = {f.name for f in REGISTRY.collect() if f.name.startswith("tallyboard_")}
-    assert found <= known
+    names = {f.name for f in REGISTRY.collect() if f.name.startswith("tallyboard_")}
+    assert names <= known
 
 
 # ---- Alertmanager -------------------------------------------------------------------------------
@@ -177,8 +177,8 @@ def test_every_metric_of_ours_is_named_in_one_module():
 
 def example(language: str, at: int = 0) -> str:
     """An example of the section on Alertmanager."""
-    found = re.findall(rf"```{language}\n(.*?)```", section("Alertmanager"), re.DOTALL)
-    return str(found[at])
+    examples = re.findall(rf"```{language}\n(.*?)```", section("Alertmanager"), re.DOTALL)
+    return str(examples[at])
 
 
 def test_every_option_is_listed_with_its_default():

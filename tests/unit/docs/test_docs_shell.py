@@ -43,8 +43,8 @@ def inline(beginning: str) -> list[tuple[str, list[str]]]:
 def targets() -> set[str]:
     """Return what `make` knows."""
     asked = ["make", "-npRrq", "help"]
-    told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False).stdout
-    return set(re.findall(r"^([a-z][a-z-]*):", told, re.MULTILINE))
+    output = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    return set(re.findall(r"^([a-z][a-z-]*):", output, re.MULTILINE))
 
 
 def test_a_block_is_found_with_its_indent_and_its_mark() -> None:
@@ -100,8 +100,8 @@ def test_every_target_of_make_that_is_named_exists() -> None:
 
 
 def test_help_names_every_target() -> None:
-    told = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    words = set(re.findall(r"[a-z]+(?:-[a-z]+)*", told.stdout))
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    words = set(re.findall(r"[a-z]+(?:-[a-z]+)*", done.stdout))
     assert sorted(targets() - {"environment", "help"} - words) == []
 
 

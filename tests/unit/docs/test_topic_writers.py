@@ -68,8 +68,8 @@ class Log:
 
     def record(self) -> StateRecord:
         """The asset's next record: an agent of its own makes it told."""
-        told = [out for out in self.say("teller", "clear") if isinstance(out, StateRecord)]
-        return told[-1]
+        records = [out for out in self.say("teller", "clear") if isinstance(out, StateRecord)]
+        return records[-1]
 
 
 def red(log: Log) -> None:

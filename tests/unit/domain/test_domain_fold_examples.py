@@ -426,8 +426,8 @@ def test_at_equal_times_override_end_then_all_expiries_at_once_then_hold():
     log.report("k", "up", 900)
     log.command("set", state="up", until=1001, at=1)
     emissions = log.tick(1001)
-    found = [(e.cause.type, e.cause.agent) for e in emissions if isinstance(e, StateRecord)]
-    assert found == [
+    timers = [(e.cause.type, e.cause.agent) for e in emissions if isinstance(e, StateRecord)]
+    assert timers == [
         ("vote-expiry", "a0"),
         ("override-end", None),
         ("vote-expiry", None),

@@ -57,11 +57,11 @@ from wire.asset import dump_bucket, load_bucket
 
 def updates(emissions: Iterable[Emission]) -> dict[str, list[StateRecord | Tombstone]]:
     """Return what was emitted for each asset, in order."""
-    found: dict[str, list[StateRecord | Tombstone]] = defaultdict(list)
+    by_asset: dict[str, list[StateRecord | Tombstone]] = defaultdict(list)
     for emission in emissions:
         if not isinstance(emission, DeadLetter):
-            found[emission.asset].append(emission)
-    return found
+            by_asset[emission.asset].append(emission)
+    return by_asset
 
 
 def walk(history: History) -> Iterator[tuple[Bucket, Entry, list[Emission]]]:
@@ -452,13 +452,13 @@ def test_a_muted_agent_is_as_good_as_silent(history: History, rng: random.Random
         play(other, [instead])
         if any(len(a.votes) >= MAX_VOTERS for a in one.assets.values()):
             return
-        assert told(one) == told(other)
+        assert shown_assets(one) == shown_assets(other)
 
 
 SAYING = (Report, RefusedReport)
 
 
-def told(bucket: Bucket) -> dict[str, tuple]:
+def shown_assets(bucket: Bucket) -> dict[str, tuple]:
     """State, previous, since, mark, pending and override of every asset that there is."""
     return {
         name: (a.shown, a.previous, a.since, a.unconfirmed, a.disputed, a.waits, a.override)
@@ -474,28 +474,28 @@ class Labels:
     """Names everything worth reaching that a history reaches."""
 
     def __init__(self, history: History) -> None:
-        self.found: set[str] = set()
+        self.labels: set[str] = set()
         self._last: dict[str, StateRecord | Tombstone] = {}
         self._answered: set[tuple[str, str]] = set()
         for bucket, entry, emissions in walk(history):
             for emission in emissions:
                 if isinstance(emission, DeadLetter):
                     kind = type(entry.record).__name__
-                    self.found.add(f"dead {kind} {emission.reason}")
+                    self.labels.add(f"dead {kind} {emission.reason}")
                 else:
                     self._update(bucket, entry, emission)
-            self.found.add(f"fold {bucket.scenario.fold}")
+            self.labels.add(f"fold {bucket.scenario.fold}")
             for kind in get_args(Kind):
                 self._add(bucket.lateness.total(kind), f"{kind} report")
 
     def _add(self, condition: object, label: str) -> None:
         if condition:
-            self.found.add(label)
+            self.labels.add(label)
 
     def _update(self, bucket: Bucket, entry: Entry, now: StateRecord | Tombstone) -> None:
         before = self._last.get(now.asset)
         self._last[now.asset] = now
-        self.found.add(f"cause {now.cause.type}")
+        self.labels.add(f"cause {now.cause.type}")
         if now.answer is not None:
             self._answer(entry, now)
         if isinstance(now, Tombstone):
@@ -507,7 +507,7 @@ class Labels:
 
     def _answer(self, entry: Entry, now: StateRecord | Tombstone) -> None:
         assert now.answer is not None
-        self.found.add(f"outcome {now.answer.outcome}")
+        self.labels.add(f"outcome {now.answer.outcome}")
         repeated = (now.asset, now.answer.command) in self._answered
         self._answered.add((now.asset, now.answer.command))
         self._add(repeated, "repeated command")
@@ -560,9 +560,9 @@ class Labels:
     def _votes(self, bucket: Bucket, cause: str, before: StateRecord, now: StateRecord) -> None:
         if now.unconfirmed_reason is not None:
             reason = re.sub("[0-9]+", "n", now.unconfirmed_reason)
-            self.found.add(f"unconfirmed: {reason}")
-        self.found |= {f"vote in doubt: {vote.doubt}" for vote in now.votes if vote.doubt}
-        self.found |= {f"doubt: {doubt.reason}" for doubt in now.doubts}
+            self.labels.add(f"unconfirmed: {reason}")
+        self.labels |= {f"vote in doubt: {vote.doubt}" for vote in now.votes if vote.doubt}
+        self.labels |= {f"doubt: {doubt.reason}" for doubt in now.doubts}
         self._add(any(vote.flapping for vote in now.votes), "flapping")
         self._add(len({doubt.agent for doubt in now.doubts}) > 2, "three doubts")
         self._add(any(doubt.muted for doubt in now.doubts), "muted doubt")
@@ -660,7 +660,7 @@ WANTED = {
 def test_the_generator_reaches_everything() -> None:
     reached: set[str] = set()
     for seed in range(4000):
-        reached |= Labels(seeded(seed)).found
+        reached |= Labels(seeded(seed)).labels
     assert WANTED - reached == set()
     known = {label for label in reached if not label.startswith("dead Unreadable")}
     assert known - WANTED == set(), "an outcome that no one has named here"

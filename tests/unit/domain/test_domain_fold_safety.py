@@ -200,11 +200,11 @@ def crowd(log: Log, *states: str) -> None:
 def test_a_newcomer_evicts_the_mildest_then_the_oldest_none_worse_than_its_own(states, says, gone):
     log = Log()
     crowd(log, *states)
-    found = log.report("new", says, 400)
+    emissions = log.report("new", says, 400)
     if gone is None:
-        assert found == [DeadLetter("too-many-agents")]
+        assert emissions == [DeadLetter("too-many-agents")]
         return
-    left = {f"a{n}" for n in range(MAX_VOTERS)} - {vote.agent for vote in only(found).votes}
+    left = {f"a{n}" for n in range(MAX_VOTERS)} - {vote.agent for vote in only(emissions).votes}
     assert left == {gone}
 
 

@@ -147,8 +147,8 @@ def test_a_task_that_makes_no_state_milder_can_be_laid_over(text: str) -> None:
 
 def test_of_a_life_cycle_votes_without_an_end_and_purges_can_be_laid_over() -> None:
     text = 'vote_lifetime = "none"\ntasks = [{ on = "bad", after = "1m", do = "purge" }]'
-    found = overlaid(replace(SITES, life_cycle=True), read_overlay(text))
-    assert (found.vote_lifetime, len(found.tasks)) == (None, 1)
+    scenario = overlaid(replace(SITES, life_cycle=True), read_overlay(text))
+    assert (scenario.vote_lifetime, len(scenario.tasks)) == (None, 1)
 
 
 def test_a_rule_of_an_earlier_release_takes_no_overlay_without_a_lifetime() -> None:

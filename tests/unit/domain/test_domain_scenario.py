@@ -58,8 +58,8 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def load(tmp_path: Path, text: str, demo: bool = False) -> Scenario:
-    [found] = load_scenarios(written(tmp_path, text), demo).values()
-    return found
+    [scenario] = load_scenarios(written(tmp_path, text), demo).values()
+    return scenario
 
 
 # ---- what is read --------------------------------------------------------------------------
@@ -73,8 +73,8 @@ def test_the_shipped_scenarios_are_read(demo):
 
 def test_the_shipped_scenarios_are_what_the_product_promises():
     """Attack at once and all-clear after a hold; latest with a five-minute hold; orders purged."""
-    found = load_scenarios(SHIPPED)
-    attack, net, orders = (found[name] for name in ("attack", "connectivity", "orders"))
+    shipped = load_scenarios(SHIPPED)
+    attack, net, orders = (shipped[name] for name in ("attack", "connectivity", "orders"))
     assert (attack.hold("under-attack"), attack.hold("clear")) == (0, 300_000)
     assert isinstance(attack.rule, Quorum)
     assert attack.rule.ladder[0] == Threshold("under-attack", 1, 2, strict=True)
@@ -145,10 +145,10 @@ def test_only_the_mildest_states_threshold_is_milder_than_the_default(tmp_path, 
 
 
 def test_a_rule_in_python_is_a_name(tmp_path):
-    found = load(tmp_path, GOOD.replace(LATEST, 'kind = "python", function = "loudest"'))
-    assert found.rule == PythonRule("loudest")
-    assert found.to_plain()["rule"] == {"kind": "python", "function": "loudest"}
-    assert scenario_from_plain(found.to_plain()) == found
+    scenario = load(tmp_path, GOOD.replace(LATEST, 'kind = "python", function = "loudest"'))
+    assert scenario.rule == PythonRule("loudest")
+    assert scenario.to_plain()["rule"] == {"kind": "python", "function": "loudest"}
+    assert scenario_from_plain(scenario.to_plain()) == scenario
 
 
 def test_states_outside_the_vocabulary(tmp_path):
@@ -174,9 +174,9 @@ def test_an_unknown_state_of_a_closed_vocabulary_is_worse_than_all_others(tmp_pa
     ],
 )
 def test_a_life_cycle_says_that_its_states_have_no_severity(tmp_path, key, life_cycle):
-    found = load(tmp_path, f"{GOOD}{key}\n")
-    assert found.life_cycle is life_cycle
-    assert found.to_plain()["severity"] == ("none" if life_cycle else "order")
+    scenario = load(tmp_path, f"{GOOD}{key}\n")
+    assert scenario.life_cycle is life_cycle
+    assert scenario.to_plain()["severity"] == ("none" if life_cycle else "order")
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ def test_a_life_cycle_says_that_its_states_have_no_severity(tmp_path, key, life_
     ],
 )
 def test_min_voters_are_for_lowering_or_for_both(tmp_path, voters, lower, raising, plain):
-    found = load(tmp_path, f"{GOOD}{voters}\n")
-    assert (found.min_voters, found.raise_voters) == (lower, raising)
-    assert found.to_plain()["min_voters"] == plain
+    scenario = load(tmp_path, f"{GOOD}{voters}\n")
+    assert (scenario.min_voters, scenario.raise_voters) == (lower, raising)
+    assert scenario.to_plain()["min_voters"] == plain
 
 
 @pytest.mark.parametrize(
@@ -234,9 +234,9 @@ def test_a_life_cycle_may_purge_itself_in_any_state(tmp_path):
 
 
 def test_a_file_is_of_this_fold_and_a_record_that_names_none_of_the_first(tmp_path):
-    found = load(tmp_path, GOOD)
-    plain = found.to_plain()
-    assert (found.fold, plain.pop("fold")) == (FOLD, FOLD)
+    scenario = load(tmp_path, GOOD)
+    plain = scenario.to_plain()
+    assert (scenario.fold, plain.pop("fold")) == (FOLD, FOLD)
     assert scenario_from_plain(plain).fold == 1
 
 
@@ -244,8 +244,8 @@ def test_what_a_file_may_not_say_a_record_of_an_earlier_release_does(tmp_path):
     """The log is read as it stands."""
     plain = load(tmp_path, GOOD).to_plain()
     plain |= {"purge_after": {"down": 5}, "vote_lifetime": 1000, "max_report_age": 86_400_000}
-    found = scenario_from_plain(plain)
-    assert (found.purge_delay("down"), found.report_age_limit) == (5, 900_000)
+    scenario = scenario_from_plain(plain)
+    assert (scenario.purge_delay("down"), scenario.report_age_limit) == (5, 900_000)
 
 
 def test_a_record_without_a_lifetime_and_with_any_task_is_read(tmp_path):
@@ -253,9 +253,9 @@ def test_a_record_without_a_lifetime_and_with_any_task_is_read(tmp_path):
     purges = {"on": "down", "after": 60_000, "do": "purge"}
     lowers = {"on": "down", "after": 60_000, "do": "set", "state": "up"}
     plain |= {"vote_lifetime": None, "tasks": [purges, lowers]}
-    found = scenario_from_plain(plain)
-    assert found.vote_lifetime is None
-    assert [task.plain() for task in found.tasks] == [purges, lowers]
+    scenario = scenario_from_plain(plain)
+    assert scenario.vote_lifetime is None
+    assert [task.plain() for task in scenario.tasks] == [purges, lowers]
 
 
 # ---- what time may do ----------------------------------------------------------------------
@@ -306,8 +306,8 @@ def test_a_task_that_hides_nothing_runs_in_any_state(tmp_path, do):
 @pytest.mark.parametrize("key", ['severity = "none"', 'vocabulary = "open"'])
 @pytest.mark.parametrize("task", [PURGE, SETS % ('on = "down"', "up")])
 def test_a_life_cycle_has_any_task_and_votes_without_an_end(tmp_path, key, task):
-    found = load(tmp_path, f"{BARE}{key}\ntasks = [{task}]\n")
-    assert (len(found.tasks), found.vote_lifetime) == (1, None)
+    scenario = load(tmp_path, f"{BARE}{key}\ntasks = [{task}]\n")
+    assert (len(scenario.tasks), scenario.vote_lifetime) == (1, None)
 
 
 @pytest.mark.parametrize("fold", ["", "fold = 1\n"])
@@ -515,12 +515,12 @@ DETAILED = GOOD + 'details = ["kind", { key = "rate", title = "Rate of attack", 
 
 
 def test_details_have_a_title_and_stay_in_order(tmp_path):
-    found = load(tmp_path, DETAILED)
-    assert [(each.key, each.title, each.unit) for each in found.details] == [
+    scenario = load(tmp_path, DETAILED)
+    assert [(each.key, each.title, each.unit) for each in scenario.details] == [
         ("kind", "Kind", ""),
         ("rate", "Rate of attack", "/s"),
     ]
-    assert scenario_from_plain(found.to_plain()) == found
+    assert scenario_from_plain(scenario.to_plain()) == scenario
 
 
 @pytest.mark.parametrize(
@@ -549,16 +549,18 @@ LINKED = """links = [
 
 
 def test_a_link_is_filled_with_what_is_escaped(tmp_path):
-    found = load(tmp_path, GOOD + LINKED)
+    scenario = load(tmp_path, GOOD + LINKED)
     asset = 'a/../b?c=d&"><script>'
-    assert found.links_of(asset, {}) == [
+    assert scenario.links_of(asset, {}) == [
         {
             "title": "WAF",
             "url": "https://waf.example/net?site=a%2F..%2Fb%3Fc%3Dd%26%22%3E%3Cscript%3E",
         }
     ]
-    assert found.links_of("a", {"tier": "{asset}"})[1]["url"] == "http://wiki.example/%7Basset%7D/"
-    assert scenario_from_plain(found.to_plain()) == found
+    assert (
+        scenario.links_of("a", {"tier": "{asset}"})[1]["url"] == "http://wiki.example/%7Basset%7D/"
+    )
+    assert scenario_from_plain(scenario.to_plain()) == scenario
 
 
 @pytest.mark.parametrize(
@@ -595,8 +597,8 @@ def test_plain_data_and_back(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("name", ["attack", "connectivity", "orders"])
 def test_a_file_and_the_record_made_of_it_are_the_same_rule(name):
-    found = load_scenarios(SHIPPED)[name]
-    assert scenario_from_plain(found.to_plain()) == found
+    scenario = load_scenarios(SHIPPED)[name]
+    assert scenario_from_plain(scenario.to_plain()) == scenario
 
 
 @pytest.mark.parametrize("key", ["details", "links"])
@@ -629,10 +631,10 @@ def test_a_wrong_word_for_incidents_is_refused_in_the_file_and_ignored_in_the_lo
 
 def test_unknown_keys_are_ignored_in_the_log(tmp_path):
     """So that a newer job's record can be read by an older one's fold."""
-    found = load(tmp_path, GOOD)
-    plain = {**found.to_plain(), "later": 1}
+    scenario = load(tmp_path, GOOD)
+    plain = {**scenario.to_plain(), "later": 1}
     plain["rule"] = {**plain["rule"], "later": 2}
-    assert scenario_from_plain(plain) == found
+    assert scenario_from_plain(plain) == scenario
 
 
 @pytest.mark.parametrize("data", [None, 5, [], {}, {"name": "net"}, {"name": 5}])

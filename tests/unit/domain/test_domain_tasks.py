@@ -202,8 +202,8 @@ def test_runs_at_one_time_come_in_the_order_of_their_ids():
     log = down(reminders={"down": "1s"})
     schedule(log, "notify", every=1000)
     schedule(log, "emit", after=1000)
-    told = log.tick(1100)
-    assert [out.cause.command for out in told if isinstance(out, StateRecord)] == [
+    emissions = log.tick(1100)
+    assert [out.cause.command for out in emissions if isinstance(out, StateRecord)] == [
         "id-1",
         "id-2",
         None,

@@ -68,7 +68,7 @@ def bring(kept: dict[str, Run], portions: list[list[Step]]) -> None:
             assert track.since is not None
 
 
-def told(kept: dict[str, Run]) -> list[Whole]:
+def whole_runs(kept: dict[str, Run]) -> list[Whole]:
     return [Whole(run.begin, run.end, str(run.key)) for _, run in sorted(kept.items())]
 
 
@@ -76,19 +76,19 @@ def told(kept: dict[str, Run]) -> list[Whole]:
 def test_runs_are_those_of_the_whole_history(history: Moves):
     kept: dict[str, Run] = {}
     bring(kept, steps_of(history))
-    assert told(kept) == read_whole(history)
+    assert whole_runs(kept) == read_whole(history)
 
 
 @given(histories, st.data())
 def test_a_history_that_comes_again_finds_its_runs(history: Moves, data: st.DataObject):
     kept: dict[str, Run] = {}
     bring(kept, steps_of(history))
-    before = told(kept)
+    before = whole_runs(kept)
     begin = data.draw(st.integers(0, len(history)))
     steps = [step for portion in steps_of(history) for step in portion][begin:]
     again = [[step._replace(anew=n == 0)] for n, step in enumerate(steps)]
     bring(kept, again)
-    assert told(kept) == before
+    assert whole_runs(kept) == before
 
 
 @given(histories, histories)
@@ -97,7 +97,7 @@ def test_a_history_by_another_rule_takes_the_place_of_the_first(first: Moves, se
     bring(kept, steps_of(first))
     bring(kept, steps_of(second, anew=True))
     if second:
-        assert told(kept) == read_whole(second)
+        assert whole_runs(kept) == read_whole(second)
 
 
 @given(histories)

@@ -71,8 +71,8 @@ def test_sums_are_those_of_each_minute(lives: list, windows: list):
     check_assets(sums, assets)
 
 
-def check_hours(found: list, assets: dict) -> None:
-    for each in found:
+def check_hours(sums: list, assets: dict) -> None:
+    for each in sums:
         low, high = ((time - BEGIN) // MINUTE for time in (each.hour.begin, each.hour.end))
         counted = Counter(kind for kinds in assets.values() for kind in kinds[low:high])
         for name in ("good", "bad", "unconfirmed", "maintenance"):

@@ -107,7 +107,7 @@ def test_an_attack_on_300_sites_is_one_message():
 AGENTS = Rule(stages=STAGES[:1], agents=("agent-refused", "agent-silent"))
 
 
-def found(
+def finding(
     at: int, agent: str = "waf-1", state: str = "agent-refused", minutes: float | None = None
 ) -> list[Event]:
     """Something wrong with an agent that begins, and ends after so many minutes, or never."""
@@ -120,16 +120,16 @@ def found(
 
 
 def test_what_is_wrong_with_agents_is_told_of_together_and_apart_from_incidents():
-    events = [*attack(NOON, "a", 20), *found(NOON, "waf-1", minutes=9)]
-    events += found(NOON + SECOND, "waf-2", "agent-silent", minutes=9)
-    told = list(sends(play(AGENTS, *events)))
-    assert [(send.key, send.kind, len(send.members)) for _, send in told] == [
+    events = [*attack(NOON, "a", 20), *finding(NOON, "waf-1", minutes=9)]
+    events += finding(NOON + SECOND, "waf-2", "agent-silent", minutes=9)
+    messages = list(sends(play(AGENTS, *events)))
+    assert [(send.key, send.kind, len(send.members)) for _, send in messages] == [
         ("agents of attack", OPENED, 2),
         ("scenario=attack", OPENED, 1),
         ("agents of attack", RESOLVED, 2),
         ("scenario=attack", RESOLVED, 1),
     ]
-    assert {member.finding for member in told[0][1].members} == {"Its reports are refused"}
+    assert {member.finding for member in messages[0][1].members} == {"Its reports are refused"}
 
 
 @pytest.mark.parametrize(
@@ -145,38 +145,38 @@ def test_what_is_wrong_with_agents_is_told_of_together_and_apart_from_incidents(
     ],
 )
 def test_a_rule_tells_of_the_agents_that_it_names(change: dict[str, Any], keys: set[str]):
-    told = sends(play(replace(AGENTS, **change), *found(NOON, minutes=20)))
-    assert {send.key for _, send in told} == keys
+    messages = sends(play(replace(AGENTS, **change), *finding(NOON, minutes=20)))
+    assert {send.key for _, send in messages} == keys
 
 
 def test_a_rule_may_tell_of_agents_alone():
     rule = replace(AGENTS, incidents=False)
-    told = sends(play(rule, *attack(NOON), *found(NOON)))
-    assert {send.key for _, send in told} == {"agents of attack"}
+    messages = sends(play(rule, *attack(NOON), *finding(NOON)))
+    assert {send.key for _, send in messages} == {"agents of attack"}
 
 
 def test_messages_about_agents_are_bounded_as_others_are():
     rule = replace(AGENTS, group_by=("asset",), most=2, window_ms=0)
-    events = [each for n in range(5) for each in found(NOON + n * SECOND, f"waf-{n}")]
-    told = play(rule, *events, until=NOON + 59 * MINUTE)
-    assert len([each for each in told if isinstance(each.action, Send | Summary)]) == 2
-    assert LIMIT in {each.action.reason for each in told if isinstance(each.action, Hold)}
+    events = [each for n in range(5) for each in finding(NOON + n * SECOND, f"waf-{n}")]
+    played = play(rule, *events, until=NOON + 59 * MINUTE)
+    assert len([each for each in played if isinstance(each.action, Send | Summary)]) == 2
+    assert LIMIT in {each.action.reason for each in played if isinstance(each.action, Hold)}
 
 
 def test_quiet_hours_hold_agents_back_whatever_is_exempt():
     rule = replace(AGENTS, quiet=Quiet(OFFICE, exempt="suspicious"))
-    assert kinds(play(rule, *found(NOON), until=NOON + 12 * HOUR)) == [(6 * 60, OPENED)]
+    assert kinds(play(rule, *finding(NOON), until=NOON + 12 * HOUR)) == [(6 * 60, OPENED)]
 
 
 def test_an_asset_of_an_agents_name_changes_nothing_for_the_agent():
     world = World(scenarios(), lambda _scenario, _asset, _at: MAINTENANCE)
     staged = replace(STAGED, agents=AGENTS.agents)
-    told = play(staged, *found(NOON), ack(NOON + MINUTE, "waf-1"), world=world)
-    assert kinds(told) == [(0.5, OPENED), (10.5, ESCALATED), (20.5, ESCALATED)]
+    played = play(staged, *finding(NOON), ack(NOON + MINUTE, "waf-1"), world=world)
+    assert kinds(played) == [(0.5, OPENED), (10.5, ESCALATED), (20.5, ESCALATED)]
 
 
 def test_groups_of_agents_are_kept_as_data():
-    state = advance(AGENTS, RuleState({}), NOON, WORLD, found(NOON))[0]
+    state = advance(AGENTS, RuleState({}), NOON, WORLD, finding(NOON))[0]
     for group in state.groups.values():
         assert group_from_plain(plain_group(group)) == group
 
@@ -197,7 +197,7 @@ def test_groups_are_by_scenario_label_or_asset():
 
 
 @pytest.mark.parametrize(
-    ("rule", "told"),
+    ("rule", "named"),
     [
         ({}, True),
         ({"scenarios": ("connectivity",)}, False),
@@ -211,10 +211,10 @@ def test_groups_are_by_scenario_label_or_asset():
         ({"labels": (("customer", "other"),)}, False),
     ],
 )
-def test_a_rule_tells_of_what_it_names(rule: dict[str, Any], told: bool):
+def test_a_rule_tells_of_what_it_names(rule: dict[str, Any], named: bool):
     labels = {"customer": "acme", "tier": "1"}
     played = play(replace(PLAIN, **rule), *attack(NOON, labels=labels))
-    assert bool(played) is told
+    assert bool(played) is named
 
 
 def test_a_state_milder_than_the_rule_names_is_the_end_for_it():
@@ -368,11 +368,11 @@ def test_a_hold_keeps_back_what_goes_on_and_drops_what_ends_in_it(reason: str):
 
     world = World(scenarios(), why)
     events = [*attack(NOON, "a"), *attack(NOON, "b", 9), *attack(NOON, "c", 9)]
-    told = [
+    messages = [
         ((at - NOON) / MINUTE, send.kind, [member.asset for member in send.members])
         for at, send in sends(play(PLAIN, *events, world=world))
     ]
-    assert told == [(0.5, OPENED, ["c"]), (9, RESOLVED, ["c"]), (20.5, OPENED, ["a"])]
+    assert messages == [(0.5, OPENED, ["c"]), (9, RESOLVED, ["c"]), (20.5, OPENED, ["a"])]
     dropped = play(PLAIN, *attack(NOON, "b", 9), world=world)
     assert dropped[-1].action == Close("scenario=attack", NOON, reason)
 
@@ -461,7 +461,7 @@ def end_of(events: list[Event]) -> int:
     return (events[-1].at if events else NOON) + 72 * HOUR
 
 
-def told_places(played: list[Played]) -> set[tuple[str, str, str]]:
+def sent_places(played: list[Played]) -> set[tuple[str, str, str]]:
     return {member.key for _, send in sends(played) for member in send.members}
 
 
@@ -485,10 +485,10 @@ def test_what_lasts_is_told_and_nothing_else(rule: Rule, raw: list[tuple[int, st
     events = history(raw)
     played = rehearse(rule, WORLD, events, end_of(events))
     expected = set(lasting(rule, events, end_of(events)))
-    told = told_places(played)
-    assert told <= expected
+    places = sent_places(played)
+    assert places <= expected
     if rule.hours is None:
-        assert told == expected
+        assert places == expected
 
 
 @given(rules, steps)

@@ -98,9 +98,9 @@ claims = st.lists(
 def test_loudest_is_some_votes_state_in_whatever_order_they_come(claims, rng):
     votes = votes_of(*claims)
     mixed = tuple(rng.sample(votes, len(votes)))
-    found = loudest.tally(votes, None)
-    assert loudest.tally(mixed, "down") == found
-    assert found in {vote.state for vote in votes}
+    state = loudest.tally(votes, None)
+    assert loudest.tally(mixed, "down") == state
+    assert state in {vote.state for vote in votes}
 
 
 # ---- the fold ------------------------------------------------------------------------------
@@ -191,8 +191,8 @@ def test_to_lower_a_state_it_is_asked_once_more_with_the_silent_votes_that_are_w
     asked = sys.modules["rules.said"].asked
     asked.clear()
     log.add(Report("x", "a3", "up"), 1200)
-    found = {tuple((vote.agent, vote.silent) for vote in votes) for votes in asked}
-    assert found == {
+    calls = {tuple((vote.agent, vote.silent) for vote in votes) for votes in asked}
+    assert calls == {
         (("a2", None), ("a3", None)),
         (("a1", 1000), ("a2", None), ("a3", None)),
     }
@@ -264,8 +264,8 @@ def test_the_fold_goes_on_where_a_function_fails_now_and_then(rule):
 
 def test_a_text_of_a_class_of_its_own_becomes_a_plain_one(rule):
     rule("odd_text", ODD_TEXT)
-    found = tally(watching("odd_text"), votes_of(("down", 1)), None)
-    assert (found, type(found)) == ("up", str)
+    state = tally(watching("odd_text"), votes_of(("down", 1)), None)
+    assert (state, type(state)) == ("up", str)
 
 
 def test_a_failure_is_logged_once_for_each_function_and_kind(rule, caplog):

@@ -23,7 +23,7 @@ from domain.mutes import Mutes
 from domain.records import Doubt, Vote
 from domain.scenario import Scenario
 from domain.tally import Voices
-from support.histories.histories import FOUND, SECOND, History, every_history, seeded
+from support.histories.histories import PROFILE, SECOND, History, every_history, seeded
 from support.histories.safety import PROMISES, Breach, broken, look_for, with_loudest
 from support.run.selection import examples
 
@@ -33,7 +33,7 @@ MOST_SEEDS = 1500
 
 
 @cache
-def found(seed: int, python: bool) -> list[Breach]:
+def breaches_of(seed: int, python: bool) -> list[Breach]:
     """Return what the history of this seed breaks; python: with a rule in Python for `latest`."""
     return broken(with_loudest(seeded(seed)) if python else seeded(seed))
 
@@ -41,7 +41,9 @@ def found(seed: int, python: bool) -> list[Breach]:
 @pytest.mark.parametrize("python", [False, True])
 @pytest.mark.parametrize("promise", PROMISES)
 def test_the_promise_holds(promise: str, python: bool) -> None:
-    breaches = [b for seed in range(SEEDS) for b in found(seed, python) if b.promise == promise]
+    breaches = [
+        b for seed in range(SEEDS) for b in breaches_of(seed, python) if b.promise == promise
+    ]
     assert breaches == []
 
 
@@ -49,7 +51,7 @@ def test_all_promises_hold_for_whatever_hypothesis_finds() -> None:
     def check(history: History, rng: random.Random) -> None:
         assert broken(with_loudest(history) if rng.random() < 0.3 else history) == []
 
-    every_history(check, seeds=0, found=settings(FOUND, max_examples=examples(60)))()
+    every_history(check, seeds=0, profile=settings(PROFILE, max_examples=examples(60)))()
 
 
 # ---- faults that must be found ----------------------------------------------------------------

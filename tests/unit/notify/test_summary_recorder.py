@@ -94,7 +94,7 @@ def bring(kept: dict[str, Run], kind: SpanKind, portions: list[list[Move]]) -> N
         kept |= {place: track.runs[place] for place in track.touched}
 
 
-def told(kept: dict[str, Run]) -> list[Span]:
+def kept_spans(kept: dict[str, Run]) -> list[Span]:
     rows = [run for _, run in sorted(kept.items())]
     return [
         Span(run.begin, run.end, run.key if isinstance(run.key, tuple) else (run.key,))
@@ -109,7 +109,7 @@ def told(kept: dict[str, Run]) -> list[Span]:
 def test_spans_are_those_of_the_whole_history(kind: SpanKind, name: str, history: list):
     kept: dict[str, Run] = {}
     bring(kept, kind, portions_of(history))
-    assert told(kept) == whole(history, name)
+    assert kept_spans(kept) == whole(history, name)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["presence", "trouble", "alarm"])
@@ -117,6 +117,6 @@ def test_spans_are_those_of_the_whole_history(kind: SpanKind, name: str, history
 def test_a_rebuild_finds_its_spans_again(kind: SpanKind, history: list):
     kept: dict[str, Run] = {}
     bring(kept, kind, portions_of(history))
-    before = told(kept)
+    before = kept_spans(kept)
     bring(kept, kind, portions_of(history, epoch=2))
-    assert told(kept) == before
+    assert kept_spans(kept) == before

@@ -99,12 +99,12 @@ def test_every_reason_that_any_code_names_is_of_the_closed_list() -> None:
 
 
 def test_whatever_writes_dead_letters_is_known() -> None:
-    found = {
+    writers = {
         str(path.relative_to(ROOT))
         for path in modules()
         if "encode_dead_letter(" in (text := path.read_text()) or f'"{MARK}"' in text
     }
-    assert found == {*WRITERS, "wire/sink.py"}
+    assert writers == {*WRITERS, "wire/sink.py"}
     assert set().union(*WRITERS.values()) == set(LETTER_REASONS)
 
 

@@ -18,11 +18,11 @@ TOPICS = Topics("test.")
 @pytest.fixture(scope="module")
 def judged() -> Judged:
     """The fold's view of a small log, all of it needed."""
-    found = Judged()
+    judgement = Judged()
     for (scenario, _), messages in shared_log(3, 60, 40, 1_790_000_000_000).messages(TOPICS):
-        found.fold(TOPICS, messages, PARTITIONS[scenario])
-    found.needed = {*found.emissions, *found.dead}
-    return found
+        judgement.fold(TOPICS, messages, PARTITIONS[scenario])
+    judgement.needed = {*judgement.emissions, *judgement.dead}
+    return judgement
 
 
 @pytest.fixture

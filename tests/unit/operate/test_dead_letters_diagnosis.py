@@ -181,9 +181,9 @@ def test_a_detail_that_was_refused_before_the_state_was_looked_at_is_told():
 )
 def test_a_refused_report_of_a_known_agent_and_asset_says_what_it_means_for_them(value, doubted):
     sample = Sample(b"shop", value, PARTITION, NOW)
-    told = doubt_of(sample, ATTACK)
-    assert ("its agent waf-1 is in doubt on shop for 10 m" in told) is doubted
-    assert bool(told) is doubted
+    doubt = doubt_of(sample, ATTACK)
+    assert ("its agent waf-1 is in doubt on shop for 10 m" in doubt) is doubted
+    assert bool(doubt) is doubted
     assert doubt_of(sample, FORMER) == ""
     assert doubt_of(sample, SCENARIOS["orders"]) == ""
     wrong = Sample(b"shop", value, (PARTITION + 1) % ATTACK.partitions, NOW)
@@ -231,8 +231,8 @@ def test_places_are_counted_as_people_do():
 
 
 def test_what_would_not_be_seen_is_spelled_out():
-    found = runs("a\u202eb\x00\xa0c\n\td".encode() + b"\xff")
-    assert [(run.text, run.kind) for run in found] == [
+    text_runs = runs("a\u202eb\x00\xa0c\n\td".encode() + b"\xff")
+    assert [(run.text, run.kind) for run in text_runs] == [
         ("a", ""), ("\\u202e", "escape"), ("b", ""), ("\\u0000", "escape"), ("\xa0c\n\td", ""),
         ("\\xff", "byte"),
     ]  # fmt: skip
@@ -278,11 +278,11 @@ def test_any_record_is_shown(key, value, reason, partition):
 
 @given(data=anything, mark=st.tuples(st.integers(0, 400), st.integers(0, 400)))
 def test_runs_lose_nothing_and_mark_what_was_asked(data, mark):
-    found = runs(data, (min(mark), max(mark)))
-    assert len(found) <= MAX_RUNS + 2
-    if bad_bytes(data) is None and not any(run.kind for run in found):
-        assert "".join(run.text for run in found) == data.decode()
-    shown = "".join(run.text for run in found).translate({10: None, 9: None})
+    text_runs = runs(data, (min(mark), max(mark)))
+    assert len(text_runs) <= MAX_RUNS + 2
+    if bad_bytes(data) is None and not any(run.kind for run in text_runs):
+        assert "".join(run.text for run in text_runs) == data.decode()
+    shown = "".join(run.text for run in text_runs).translate({10: None, 9: None})
     assert {unicodedata.category(char) for char in shown}.isdisjoint({"Cc", "Cf", "Cs"})
 
 

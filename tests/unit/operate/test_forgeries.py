@@ -66,13 +66,13 @@ def test_each_record_is_counted_and_audited_once_with_what_it_claims(job):
         ("attack.reports", "unsigned", 2),
         (job.topics.control, "bad-signature", 1),
     ]
-    found = entries()
-    assert [(e.name, e.source, e.target, e.outcome) for e in found] == [
+    rows = entries()
+    assert [(e.name, e.source, e.target, e.outcome) for e in rows] == [
         ("job", "system", "shop", "unsigned"),
         ("job", "system", "shop", "unsigned"),
         ("job", "system", "shop", "bad-signature"),
     ]
-    facts = json.loads(found[0].facts)
+    facts = json.loads(rows[0].facts)
     assert facts["place"] == "attack.reports/0/5"
     assert facts["claims"] == {"type": "set", "id": "x", "user": "olga", "state": "clear"}
 
@@ -81,10 +81,10 @@ def test_a_flood_does_not_become_the_audits_content(job):
     for offset in range(100):
         tell(job, offset)
     materialise(job)
-    found = entries()
-    assert len(found) == MOST_A_MINUTE
-    assert found[-1].target == f"{101 - MOST_A_MINUTE} more records"
-    assert json.loads(found[-1].facts)["reasons"] == {"unsigned": 101 - MOST_A_MINUTE}
+    rows = entries()
+    assert len(rows) == MOST_A_MINUTE
+    assert rows[-1].target == f"{101 - MOST_A_MINUTE} more records"
+    assert json.loads(rows[-1].facts)["reasons"] == {"unsigned": 101 - MOST_A_MINUTE}
     tell(job, 100)
     materialise(job)
     assert len(entries()) == MOST_A_MINUTE
@@ -115,8 +115,8 @@ def test_a_command_of_our_own_that_was_refused_is_told_so(job):
     late.partition, late.offset = 0, 9
     late.save()
     settle_sent(late)
-    told = {row.pk: (row.status, row.outcome) for row in Row.objects.all()}
-    assert told[ours.pk] == ("answered", "refused: unknown-key")
-    assert told[late.pk] == ("answered", "refused: unknown-key")
-    assert told[other.pk] == ("sent", "")
+    statuses = {row.pk: (row.status, row.outcome) for row in Row.objects.all()}
+    assert statuses[ours.pk] == ("answered", "refused: unknown-key")
+    assert statuses[late.pk] == ("answered", "refused: unknown-key")
+    assert statuses[other.pk] == ("sent", "")
     assert DeadLetter.objects.count() == 2

@@ -85,7 +85,7 @@ def test_durations_are_seconds() -> None:
 @pytest.mark.parametrize("send", [produce_sync, produce_async, produce_with_callback])
 def test_each_record_is_reported_once_with_its_place(bus: MemoryBus, send) -> None:
     topic, outcomes = made(bus, "t"), list[tuple[str, object]]()
-    send(bus.producer(), topic, 50, lambda *told: outcomes.append(told), 5)
+    send(bus.producer(), topic, 50, lambda *outcome: outcomes.append(outcome), 5)
     assert [key for key, _ in outcomes] == [f"KEY-{number}" for number in range(50)]
     assert [place.offset for _, place in outcomes if isinstance(place, Delivered)] == [*range(50)]
 
@@ -103,7 +103,7 @@ def test_sending_all_reports_the_error_of_each(bus: MemoryBus, send) -> None:
     topic, outcomes = made(bus, "t"), list[object]()
     bus.stop()
     producer = bus.producer(message_timeout_s=0.05)
-    send(producer, topic, 100, lambda _, told: outcomes.append(told), 5)
+    send(producer, topic, 100, lambda _, outcome: outcomes.append(outcome), 5)
     assert len(outcomes) == 100
     assert all(isinstance(outcome, BusError) for outcome in outcomes)
 
@@ -111,7 +111,7 @@ def test_sending_all_reports_the_error_of_each(bus: MemoryBus, send) -> None:
 def test_a_future_without_an_answer_says_so(bus: MemoryBus) -> None:
     topic, outcomes = made(bus, "t"), list[object]()
     bus.stop()
-    produce_async(bus.producer(), topic, 2, lambda _, told: outcomes.append(told), 0.05)
+    produce_async(bus.producer(), topic, 2, lambda _, outcome: outcomes.append(outcome), 0.05)
     assert [str(outcome) for outcome in outcomes] == ["no answer in time"] * 2
 
 

@@ -17,7 +17,7 @@ def difference(before: str | None, *moments: tuple[int, str | None]) -> Differen
 
 
 @pytest.mark.parametrize(
-    ("found", "begin"),
+    ("differences", "begin"),
     [
         ([], SINCE),
         ([difference(None, (1_900_000, "clear"))], 1_900_000),
@@ -29,15 +29,15 @@ def difference(before: str | None, *moments: tuple[int, str | None]) -> Differen
         ([difference(None, (500_000, "clear"))], SINCE),
     ],
 )
-def test_the_span_begins_where_something_is_told(found: list[Difference], begin: int) -> None:
-    assert shown_span(found, SINCE, UNTIL) == (begin, UNTIL)
+def test_the_span_begins_where_something_is_told(differences: list[Difference], begin: int) -> None:
+    assert shown_span(differences, SINCE, UNTIL) == (begin, UNTIL)
 
 
 def test_a_bar_fills_the_span() -> None:
     attack: Scenario = scenarios()["attack"]
-    found = difference(None, (1_900_000, "clear"), (1_950_000, "under-attack"))
-    since, until = shown_span([found], SINCE, UNTIL)
-    running, _ = bars(attack, found, since, until)
+    asset_difference = difference(None, (1_900_000, "clear"), (1_950_000, "under-attack"))
+    since, until = shown_span([asset_difference], SINCE, UNTIL)
+    running, _ = bars(attack, asset_difference, since, until)
     first, last = running.pieces[0], running.pieces[-1]
     assert (first.x, last.x + last.width) == (0, WIDTH)
     assert first.width == last.width == WIDTH / 2

@@ -103,13 +103,13 @@ RECORDS = st.lists(
 
 def messages(records: Iterable[tuple[int, bytes, bytes | None, int]]) -> list[ConsumerRecord]:
     """Records of three partitions, each with offsets of its own, at times that rise in it."""
-    offsets, times, found = [0, 0, 0], [0, 0, 0], []
+    offsets, times, log = [0, 0, 0], [0, 0, 0], []
     for partition, key, value, pause in records:
         times[partition] += pause
         at = (offsets[partition], times[partition])
-        found.append(ConsumerRecord(TOPIC, partition, *at, key, value, ()))
+        log.append(ConsumerRecord(TOPIC, partition, *at, key, value, ()))
         offsets[partition] += 1
-    return found
+    return log
 
 
 def compacted(log: list[ConsumerRecord]) -> list[ConsumerRecord]:
@@ -457,14 +457,14 @@ def test_pages_hold_each_row_once_in_the_order_of_keys(keys, size):
     table = ViewTable(VIEW)
     table.begin({0: (0, 100)}, NOW)
     table.apply(ConsumerRecord(TOPIC, 0, at, 0, key, b"x", ()) for at, key in enumerate(keys))
-    found, after = [], None
+    row_keys, after = [], None
     while True:
         page = table.page(TopicRowFilter().test(), size, after)
         assert len(page.rows) <= size
-        found += [row.key for row in page.rows]
+        row_keys += [row.key for row in page.rows]
         if (after := page.following) is None:
             break
-    assert found == sorted(keys)
+    assert row_keys == sorted(keys)
 
 
 def test_a_page_ends_before_it_has_too_many_bytes():

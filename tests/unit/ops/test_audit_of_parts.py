@@ -100,12 +100,12 @@ def test_without_a_copy_nothing_is_judged(capsys: pytest.CaptureFixture[str]) ->
 
 def test_nothing_known_is_another_status(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(copy) == vulnerability_audit.NONE
-    told = capsys.readouterr()
-    assert told.err == ""
+    output = capsys.readouterr()
+    assert output.err == ""
     assert "4 parts; 0 findings, 0 accepted; advisories: 1 for PyPI, 1 for Maven, 2 for npm" in (
-        told.out
+        output.out
     )
-    assert f"the newest of {NOW:%Y-%m-%d}" in told.out
+    assert f"the newest of {NOW:%Y-%m-%d}" in output.out
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_an_advisory_may_be_yaml(tmp_path: Path) -> None:
         "id: PYSEC-9\nmodified: 2026-11-01T00:00:00Z\naffected:\n- package:\n"
         "    name: django-like\n    ecosystem: PyPI\n  versions:\n  - 5.2.9\n"
     )
-    (found,) = Advisories(read_copy(tmp_path)).findings(PARTS)
-    assert (found.advisory.id, found.doubt) == ("PYSEC-9", "")
+    (finding,) = Advisories(read_copy(tmp_path)).findings(PARTS)
+    assert (finding.advisory.id, finding.doubt) == ("PYSEC-9", "")
 
 
 def test_a_copy_without_an_ecosystem_does_not_judge_it(
@@ -285,8 +285,8 @@ def test_an_archive_is_named_by_its_lock_by_itself_or_by_its_file(tmp_path: Path
     path = tmp_path / "some-core-1.0-shaded.jar"
     with zipfile.ZipFile(path, "w") as jar:
         for group, artifact in (("g", "some"), ("g", "some-core"), ("h", "inner")):
-            told = f"# by hand\ngroupId={group}\nartifactId={artifact}\nversion=1.0\n"
-            jar.writestr(f"META-INF/maven/{group}/{artifact}/pom.properties", told)
+            properties = f"# by hand\ngroupId={group}\nartifactId={artifact}\nversion=1.0\n"
+            jar.writestr(f"META-INF/maven/{group}/{artifact}/pom.properties", properties)
     held = {"h:inner", "g:some"}
     part = jar_part(path, path.name, "ab", {})
     assert (part.name, part.version) == ("g:some-core", "1.0")

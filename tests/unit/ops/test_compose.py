@@ -111,15 +111,15 @@ EMBEDDED = {"KAFKA_PORT", "MAIL_CATCHER_PORT"}
 
 @pytest.mark.parametrize("service", OURS)
 def test_every_setting_can_be_given(service: str) -> None:
-    told = SERVICES[service]["environment"]
+    env = SERVICES[service]["environment"]
     names = {name.upper() for name in set(Settings.model_fields) - set(SECRETS)}
     if service == "web":
         assert SERVICES[service]["ports"] == ["127.0.0.1:${TALLYBOARD_HTTP_PORT:-8000}:8000"]
-        assert told[f"{PREFIX}HTTP_PORT"] == "8000"
+        assert env[f"{PREFIX}HTTP_PORT"] == "8000"
         names -= {"HTTP_PORT"}
     names -= {name.removeprefix(PREFIX) for name in OF_SECRETS}  # given to whom they are for
     for name in names - FIXED - EMBEDDED - set(FILES):
-        assert told[f"{PREFIX}{name}"].startswith(f"${{{PREFIX}{name}:-"), name
+        assert env[f"{PREFIX}{name}"].startswith(f"${{{PREFIX}{name}:-"), name
 
 
 def test_the_files_of_settings_are_mounted_where_they_are_read(
@@ -175,13 +175,13 @@ URLS = {"database_url", "redis_url"}
 
 @pytest.mark.parametrize("service", OURS)
 def test_a_process_is_given_the_secrets_that_it_needs_as_files(service: str) -> None:
-    told = environment(service)
+    env = environment(service)
     named = {f"{PREFIX}{name.upper()}{SUFFIX}": name for name in NEEDS[service]}
-    assert {name for name in told if name in OF_SECRETS} == set(named)
+    assert {name for name in env if name in OF_SECRETS} == set(named)
     assert set(SERVICES[service].get("secrets", ())) == {hyphened(name) for name in NEEDS[service]}
     values = {f"{PREFIX}{name.upper()}" for name in set(SECRETS) - URLS}
-    assert not values & set(told), "a variable is in docker inspect, and a child's environment"
-    assert all(urlsplit(told.get(f"{PREFIX}{name.upper()}", "")).password is None for name in URLS)
+    assert not values & set(env), "a variable is in docker inspect, and a child's environment"
+    assert all(urlsplit(env.get(f"{PREFIX}{name.upper()}", "")).password is None for name in URLS)
     assert "env_file" not in SERVICES[service], "it would bring all of them"
 
 
@@ -271,7 +271,7 @@ def test_the_documented_table_of_secrets_is_the_one_that_compose_has() -> None:
         row.split("|")[1].strip(" `"): row.split("|")[2].split(",") for row in table.split("\n")
     }
     probes = {"probe-a", "probe-b", "probe-c"}
-    found = {
+    receivers = {
         secret: {
             name for each in names for name in (probes if "probes" in each else {each.strip()})
         }
@@ -281,7 +281,7 @@ def test_the_documented_table_of_secrets_is_the_one_that_compose_has() -> None:
         hyphened(secret): {name for name in OURS if secret in NEEDS[name]}
         for secret in set(SECRETS) - URLS
     }
-    assert found == needs | {"command-keys.json": SIGN}
+    assert receivers == needs | {"command-keys.json": SIGN}
 
 
 def test_redis_ends_writing_before_the_kernel_ends_redis() -> None:
@@ -325,11 +325,11 @@ def test_what_is_set_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     for service, passed in PASSED.items():
         for name, value in passed.items():
             monkeypatch.setitem(FILLED, f"{PREFIX}{name}", value)
-        told = environment(service)
-        assert {name: told[f"{PREFIX}{name}"] for name in passed} == passed
+        env = environment(service)
+        assert {name: env[f"{PREFIX}{name}"] for name in passed} == passed
     for service in PRODUCT:
-        told = environment(service)
-        assert {name: told[f"{PREFIX}{name}"] for name in PASSED["job"]} == PASSED["job"]
+        env = environment(service)
+        assert {name: env[f"{PREFIX}{name}"] for name in PASSED["job"]} == PASSED["job"]
 
 
 def test_the_demo_is_off_unless_it_is_asked_for() -> None:
@@ -393,10 +393,10 @@ def test_the_image_begins_with_an_exact_python_that_may_be_given_by_digest() -> 
 
 def packages(lock: str) -> dict[str, str]:
     """What a lock pins: version by name."""
-    found = re.findall(
+    pins = re.findall(
         r"^([a-z0-9._-]+)(?:\[[^\]]*\])?==(\S+)", (ROOT / lock).read_text(), re.MULTILINE
     )
-    return dict(found)
+    return dict(pins)
 
 
 def test_no_tool_of_developers_is_in_the_image() -> None:

@@ -47,11 +47,11 @@ def test_java_version_is_read(text: str, major: int | None) -> None:
 
 
 def test_missing_java_is_told_with_all_that_was_looked_at(tmp_path: Path) -> None:
-    with pytest.raises(NoJava) as told:
+    with pytest.raises(NoJava) as refused:
         find_java({"PATH": str(tmp_path)}, tmp_path)
     own = f"{own_java(tmp_path)} is not there"
     for part in ("JAVA_HOME is not set", "the PATH has no java", own, "make setup", PACKAGE):
-        assert part in str(told.value)
+        assert part in str(refused.value)
 
 
 @pytest.mark.parametrize("version", ["11.0.2", "25.0.1"])

@@ -272,9 +272,9 @@ def test_executors_have_the_drivers_checkpoints_and_keys() -> None:
     for name in SHARED:
         assert CONF[f"{claims}.{name}.options.claimName"] == name
         assert CONF[f"{claims}.{name}.mount.path"] == mounted[name]
-    told = environment(container("job"))
-    assert told[f"{PREFIX}DATA_DIR"].startswith(f"{mounted['data']}/")
-    assert told[f"{PREFIX}COMMAND_KEYS"].startswith(f"{mounted['command-keys']}/")
+    env = environment(container("job"))
+    assert env[f"{PREFIX}DATA_DIR"].startswith(f"{mounted['data']}/")
+    assert env[f"{PREFIX}COMMAND_KEYS"].startswith(f"{mounted['command-keys']}/")
     assert CONF["spark.kubernetes.executor.podTemplateFile"] == f"{mounted['spark']}/executor.yaml"
 
 

@@ -39,18 +39,18 @@ def test_without_demo_and_with_an_outside_kafka() -> None:
 
 
 def test_a_standby_runs_where_it_is_wanted_and_stops_as_soon_as_the_job() -> None:
-    found = {process.name: process for process in processes(Settings(demo=False, standby=True))}
-    assert found.keys() == CORE | {"broker", "standby"}
-    assert found["standby"].stop_s == found["job"].stop_s
-    assert not found["standby"].early
+    by_name = {process.name: process for process in processes(Settings(demo=False, standby=True))}
+    assert by_name.keys() == CORE | {"broker", "standby"}
+    assert by_name["standby"].stop_s == by_name["job"].stop_s
+    assert not by_name["standby"].early
 
 
 def test_each_job_is_a_process_and_so_is_its_standby() -> None:
     settings = Settings(demo=False, standby=True, job_scenarios="shop: orders; edge: attack")
-    found = {process.name: process.command[1:] for process in processes(settings)}
-    assert found["job"] == ("-m", "streaming")
-    assert found["job-shop"] == ("-m", "streaming", "--job", "shop")
-    assert found["standby-edge"] == ("-m", "streaming", "--standby", "--job", "edge")
+    commands = {process.name: process.command[1:] for process in processes(settings)}
+    assert commands["job"] == ("-m", "streaming")
+    assert commands["job-shop"] == ("-m", "streaming", "--job", "shop")
+    assert commands["standby-edge"] == ("-m", "streaming", "--standby", "--job", "edge")
 
 
 def test_only_the_named_processes() -> None:
@@ -58,10 +58,10 @@ def test_only_the_named_processes() -> None:
 
 
 def test_all_stop_within_ten_seconds() -> None:
-    found = processes(Settings())
+    planned = processes(Settings())
     slowest = {
-        group: max(process.stop_s for process in found if process.group == group)
-        for group in {process.group for process in found}
+        group: max(process.stop_s for process in planned if process.group == group)
+        for group in {process.group for process in planned}
     }
     assert sum(slowest.values()) < 9
 

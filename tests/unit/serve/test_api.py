@@ -67,14 +67,14 @@ def problem(response: Any, status: int, reason: str) -> dict[str, Any]:
 def test_scenarios_with_their_counts(api, bus):
     show("attack", "a", "clear")
     show("attack", "b", "clear")
-    found = {item["name"]: item for item in api("get", "/api/v1/scenarios").json()}
-    assert list(found) == list(scenarios())
-    assert found["attack"]["counts"]["clear"] == 2
-    assert found["attack"]["states"][0] == {
+    by_name = {item["name"]: item for item in api("get", "/api/v1/scenarios").json()}
+    assert list(by_name) == list(scenarios())
+    assert by_name["attack"]["counts"]["clear"] == 2
+    assert by_name["attack"]["states"][0] == {
         "name": "under-attack", "label": "Under attack", "colour": "red", "icon": "octagon",
     }  # fmt: skip
-    assert found["orders"]["vocabulary"] == "open"
-    severities = {name: each["severity"] for name, each in found.items()}
+    assert by_name["orders"]["vocabulary"] == "open"
+    severities = {name: each["severity"] for name, each in by_name.items()}
     assert severities == {
         "attack": "order",
         "connectivity": "order",
@@ -100,13 +100,13 @@ def test_what_is_doubted_is_told_counted_and_asked_for(api, bus):
         flap=Flap("under-attack", 5, 9, again=True),
     )
     show("attack", "d", "clear", votes=(ahead,), doubts=(doubt,))
-    found = {item["name"]: item["doubts"] for item in api("get", "/api/v1/scenarios").json()}
-    assert found["attack"] == {"disputed": 1, "unconfirmed": 1, "silent": 1, "doubt": 1}
-    assert set(found["orders"].values()) == {0}
+    doubts = {item["name"]: item["doubts"] for item in api("get", "/api/v1/scenarios").json()}
+    assert doubts["attack"] == {"disputed": 1, "unconfirmed": 1, "silent": 1, "doubt": 1}
+    assert set(doubts["orders"].values()) == {0}
     doubted = api("get", f"{ASSETS}/d").json()
-    (told,) = doubted["votes"]
-    assert (told["doubt"], told["detail_fault"]) == ("clock-ahead", "too-large")
-    assert told["flapping"] == {"state": "under-attack", "time": 5, "until": 9}
+    (doubted_vote,) = doubted["votes"]
+    assert (doubted_vote["doubt"], doubted_vote["detail_fault"]) == ("clock-ahead", "too-large")
+    assert doubted_vote["flapping"] == {"state": "under-attack", "time": 5, "until": 9}
     assert doubted["doubts"] == [
         {"agent": "waf-2", "reason": "contradiction", "said": "under-attack", "time": 1_000,
          "offset": 2, "until": 2_000, "weight": 1}
@@ -165,9 +165,9 @@ def test_a_wrong_page_is_refused_by_field(api, bus, query: str, field: str):
 
 def test_one_asset(api, bus):
     row = show("attack", "shop.example", "clear", offset=42)
-    found = api("get", SHOP).json()
-    assert found["version"] == "1.42.0"
-    assert {key: found[key] for key in json.loads(row.record)} == json.loads(row.record)
+    asset = api("get", SHOP).json()
+    assert asset["version"] == "1.42.0"
+    assert {key: asset[key] for key in json.loads(row.record)} == json.loads(row.record)
 
 
 def test_what_is_not_there_is_404(api, bus):
@@ -291,9 +291,9 @@ def test_a_wait_ends_with_the_answer(api, bus, monkeypatch: pytest.MonkeyPatch):
 def test_wrong_input_names_the_field_and_what_was_expected(
     api, bus, body: Any, field: str, expected: str
 ):
-    found = problem(api("put", SHOP, body), 422, "invalid")
-    assert [error["field"] for error in found["errors"]] == [field]
-    assert expected in found["errors"][0]["expected"]
+    problem_body = problem(api("put", SHOP, body), 422, "invalid")
+    assert [error["field"] for error in problem_body["errors"]] == [field]
+    assert expected in problem_body["errors"][0]["expected"]
     assert commands_sent(bus, "attack") == []
 
 
@@ -309,11 +309,11 @@ def test_a_missing_body_is_422(api, bus):
 
 @pytest.mark.parametrize("query", ["wait=31", "wait=-1", "wait=x"])
 def test_a_wait_has_bounds(api, bus, query: str):
-    found = problem(api("put", f"{SHOP}?{query}", set_body()), 422, "invalid")
-    assert [error["field"] for error in found["errors"]] == ["wait"]
+    body = problem(api("put", f"{SHOP}?{query}", set_body()), 422, "invalid")
+    assert [error["field"] for error in body["errors"]] == ["wait"]
     show("attack", "shop.example", "clear")
-    found = problem(api("delete", f"{SHOP}?{query}"), 422, "invalid")
-    assert [error["field"] for error in found["errors"]] == ["wait"]
+    body = problem(api("delete", f"{SHOP}?{query}"), 422, "invalid")
+    assert [error["field"] for error in body["errors"]] == ["wait"]
 
 
 @pytest.mark.parametrize(
@@ -462,8 +462,8 @@ def test_a_report_refused_for_its_state_or_time_is_recorded_so_that_its_agent_is
     assert reporting.DOUBTED in body["detail"]
     ((asset, record),) = sent(bus, "attack")
     assert (asset, record.agent) == ("shop.example", "waf-1")
-    told = record.state if isinstance(record, Report) else record.said
-    assert told == said
+    state = record.state if isinstance(record, Report) else record.said
+    assert state == said
     listed = api("post", REPORTS, [report(asset="b"), report(**wrong)]).json()["items"]
     assert [item["accepted"] for item in listed] == [True, False]
     assert [item["recorded"] for item in listed] == [True, True]

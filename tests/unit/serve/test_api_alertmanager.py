@@ -86,8 +86,8 @@ def test_a_resolved_alert_reports_the_least_severe_state(bus, headers):
 
 def test_an_alerts_own_times_are_told_where_they_are_asked_for(bus, headers):
     post(headers, alert(), alert(status="resolved", endsAt=ENDS), time="alert")
-    told = [(report.state, report.reported_at) for report in reports(bus)]
-    assert told == [("under-attack", STARTS_MS), ("clear", ENDS_MS)]
+    states = [(report.state, report.reported_at) for report in reports(bus)]
+    assert states == [("under-attack", STARTS_MS), ("clear", ENDS_MS)]
 
 
 @pytest.mark.parametrize(

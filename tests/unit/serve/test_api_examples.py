@@ -47,8 +47,8 @@ def bodies(operation: dict[str, Any]) -> dict[str, Any]:
     body = operation.get("requestBody")
     if body is None:
         return {"": None}
-    found = body["content"]["application/json"].get("examples", {})
-    return {name: example["value"] for name, example in found.items()}
+    examples = body["content"]["application/json"].get("examples", {})
+    return {name: example["value"] for name, example in examples.items()}
 
 
 CASES = [
@@ -125,11 +125,11 @@ def test_an_example_works(
         headers=bearer(make_user("admin")) | given(operation, "header"),
     )
     assert response.status_code in (200, 202), response.content
-    told = response.json()
-    if "outcome" in told and method != "get":
-        assert told["outcome"] == "applied"  # `wait` is among the examples
-    if "refused" in told:
-        assert told["refused"] == 0
+    response_body = response.json()
+    if "outcome" in response_body and method != "get":
+        assert response_body["outcome"] == "applied"  # `wait` is among the examples
+    if "refused" in response_body:
+        assert response_body["refused"] == 0
 
 
 def test_every_parameter_and_body_has_an_example():
@@ -150,6 +150,6 @@ def test_no_example_is_of_nothing():
 
 def test_every_operation_says_how_it_fails():
     for _, _, operation in OPERATIONS:
-        told = {int(status) for status in operation["responses"]}
-        assert told >= {401, 403, 429, 500}
-        assert (415 in told) == ("requestBody" in operation)
+        statuses = {int(status) for status in operation["responses"]}
+        assert statuses >= {401, 403, 429, 500}
+        assert (415 in statuses) == ("requestBody" in operation)

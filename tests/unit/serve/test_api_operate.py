@@ -58,11 +58,11 @@ def test_a_partition_with_its_log_its_bucket_and_its_lag(bus, headers):
     fill(bus, "attack.reports", 10)
     bus.bus.truncate("attack.reports", 0, 4)
     status = beat()
-    told = get("partitions", headers)
-    assert told["broker"] == "answers"
-    found = {(row["topic"], row["partition"]): row for row in told["partitions"]}
-    assert len(found) == sum(scenario.partitions for scenario in scenarios().values())
-    row = found["attack.reports", 0]
+    body = get("partitions", headers)
+    assert body["broker"] == "answers"
+    rows = {(row["topic"], row["partition"]): row for row in body["partitions"]}
+    assert len(rows) == sum(scenario.partitions for scenario in scenarios().values())
+    row = rows["attack.reports", 0]
     assert (row["begin"], row["end"], row["offset"], row["lag"]) == (4, 10, 6, 3)
     assert 4 <= row["lag_s"] < 60
     for name in ("executor", "host", "epoch", "assets", "dues", "engine", "log_time"):
@@ -85,9 +85,9 @@ def test_a_bucket_that_is_ahead_of_an_old_answer_has_no_negative_lag(bus, header
 def test_a_broker_that_does_not_answer_is_said_plainly(bus, headers):
     beat()
     bus.bus.stop()
-    told = get("partitions", headers)
-    assert told["broker"].startswith("Kafka does not answer: ")
-    row = told["partitions"][0]
+    body = get("partitions", headers)
+    assert body["broker"].startswith("Kafka does not answer: ")
+    row = body["partitions"][0]
     assert (row["begin"], row["end"], row["lag"]) == (None, None, None)
     assert (row["offset"], row["host"]) == (6, "worker-1")
 
@@ -141,8 +141,8 @@ def test_one_entry_for_each_engine_and_none_before_the_job_told_anything(bus, he
     assert get("job", headers)["queries"] == []
     progress(1_000, "running", query="python")
     progress(1_000, "stopped", query="kernel")
-    found = {query["query"]: query["status"] for query in get("job", headers)["queries"]}
-    assert found == {"kernel": "stopped", "python": "running"}
+    statuses = {query["query"]: query["status"] for query in get("job", headers)["queries"]}
+    assert statuses == {"kernel": "stopped", "python": "running"}
 
 
 # ---- metrics ------------------------------------------------------------------------------------
@@ -173,32 +173,32 @@ def test_metrics_tell_how_far_each_part_has_come(bus, headers):
     beat()
     for status in ("starting", "running", "starting", "running", "restarting", "running"):
         progress(now_ms(), status)
-    found = scrape(headers)
+    samples = scrape(headers)
     bucket = {"scenario": "attack", "partition": "0"}
-    assert found[key("tallyboard_broker_up")] == 1
-    assert found[key("tallyboard_bucket_offset", **bucket)] == 6
-    assert found[key("tallyboard_bucket_lag_records", **bucket)] == 3
-    assert found[key("tallyboard_bucket_lag_seconds", **bucket)] >= 4
-    assert found[key("tallyboard_bucket_assets", **bucket)] == 12
-    assert found[key("tallyboard_bucket_dues", **bucket)] == 5
-    assert found[key("tallyboard_bucket_log_time_seconds", **bucket)] > 1_700_000_000
-    assert found[key("tallyboard_job_status", query="kernel", status="running")] == 1
-    assert found[key("tallyboard_job_restarts", query="kernel")] == 2
+    assert samples[key("tallyboard_broker_up")] == 1
+    assert samples[key("tallyboard_bucket_offset", **bucket)] == 6
+    assert samples[key("tallyboard_bucket_lag_records", **bucket)] == 3
+    assert samples[key("tallyboard_bucket_lag_seconds", **bucket)] >= 4
+    assert samples[key("tallyboard_bucket_assets", **bucket)] == 12
+    assert samples[key("tallyboard_bucket_dues", **bucket)] == 5
+    assert samples[key("tallyboard_bucket_log_time_seconds", **bucket)] > 1_700_000_000
+    assert samples[key("tallyboard_job_status", query="kernel", status="running")] == 1
+    assert samples[key("tallyboard_job_restarts", query="kernel")] == 2
     lag = key("tallyboard_materialiser_lag_records", topic="attack.states", partition="0")
-    assert found[lag] == 2
-    assert found[key("tallyboard_divergences_found")] == 1
-    assert found[key("tallyboard_sockets_open")] == 0
+    assert samples[lag] == 2
+    assert samples[key("tallyboard_divergences_found")] == 1
+    assert samples[key("tallyboard_sockets_open")] == 0
 
 
 def test_without_a_broker_metrics_say_so_and_tell_the_rest(bus, headers):
     beat()
     bus.bus.stop()
-    found = scrape(headers)
-    assert found[key("tallyboard_broker_up")] == 0
-    assert found[key("tallyboard_bucket_offset", scenario="attack", partition="0")] == 6
-    told = {name for name, _ in found}
-    assert "tallyboard_bucket_lag_records" not in told
-    assert "tallyboard_materialiser_lag_records" not in told
+    samples = scrape(headers)
+    assert samples[key("tallyboard_broker_up")] == 0
+    assert samples[key("tallyboard_bucket_offset", scenario="attack", partition="0")] == 6
+    names = {name for name, _ in samples}
+    assert "tallyboard_bucket_lag_records" not in names
+    assert "tallyboard_materialiser_lag_records" not in names
 
 
 def test_metrics_count_requests_by_route_and_problems_by_reason(bus, headers):
@@ -226,12 +226,12 @@ def test_metrics_tell_what_the_materialiser_counts(bus, headers):
     bus.producer().send_and_wait("attack.states", b"shop", b"nor is this", partition=0)
     worker.step()
     worker.close()
-    found = scrape(headers)
+    samples = scrape(headers)
     of = {"topic": "attack.states"}
-    assert found[key("tallyboard_materialised_records_total", **of)] == 2
-    assert found[key("tallyboard_materialiser_unreadable_records_total", **of)] == 2
-    assert found[key("tallyboard_materialiser_batches_total")] == 1
-    assert 0 < found[key("tallyboard_materialiser_batch_seconds_total")] < 60
+    assert samples[key("tallyboard_materialised_records_total", **of)] == 2
+    assert samples[key("tallyboard_materialiser_unreadable_records_total", **of)] == 2
+    assert samples[key("tallyboard_materialiser_batches_total")] == 1
+    assert 0 < samples[key("tallyboard_materialiser_batch_seconds_total")] < 60
 
 
 def test_metrics_count_the_open_dead_letters_by_reason_and_alarms_begin_at_0(bus, headers):
@@ -265,26 +265,28 @@ def test_metrics_tell_of_the_workers_runs_and_of_snapshots(bus, headers):
             scenario="attack", partition=1, next_offset=taken_at, clock=1, taken_at=taken_at,
             file="f", assets=0, digest="d",
         )  # fmt: skip
-    found = scrape(headers)
-    told = {"task": "apply_retention"}
-    assert found[key("tallyboard_task_time_seconds", status="success", **told)] == 100
-    assert found[key("tallyboard_task_time_seconds", status="failure", **told)] == 70
-    assert found[key("tallyboard_task_duration_seconds", **told)] == 1.5
-    assert found[key("tallyboard_snapshot_time_seconds", scenario="attack", partition="1")] == 7
+    samples = scrape(headers)
+    labels = {"task": "apply_retention"}
+    assert samples[key("tallyboard_task_time_seconds", status="success", **labels)] == 100
+    assert samples[key("tallyboard_task_time_seconds", status="failure", **labels)] == 70
+    assert samples[key("tallyboard_task_duration_seconds", **labels)] == 1.5
+    assert samples[key("tallyboard_snapshot_time_seconds", scenario="attack", partition="1")] == 7
 
 
 def test_nothing_is_told_that_no_document_names(bus, headers):
     Client().get("/api/v1/job", headers=headers)
     beat()
     ours = {name for name, _ in scrape(headers) if name.startswith("tallyboard_")}
-    told = {each.name for each in vars(metrics).values() if isinstance(each, metrics.Metric)}
+    metric_names = {
+        each.name for each in vars(metrics).values() if isinstance(each, metrics.Metric)
+    }
     counted = {
         f"{family.name}_total"
         for each in vars(metrics).values()
         if isinstance(each, Counter)
         for family in each.describe()
     }
-    assert ours <= told | counted
+    assert ours <= metric_names | counted
 
 
 def test_metrics_are_for_no_outsider_however_near_he_is(bus):

@@ -121,8 +121,8 @@ def test_too_much_is_not_sent_back(bus, headers):
     response = Client().put(
         SHOP, json.dumps(body), content_type="application/json", headers=headers
     )
-    found = problem(response, 422, "invalid")
-    assert len(found["errors"]) == problems.MAX_ERRORS
+    problem_body = problem(response, 422, "invalid")
+    assert len(problem_body["errors"]) == problems.MAX_ERRORS
     assert len(response.content) < 200_000
 
 

@@ -111,8 +111,8 @@ def test_each_change_is_in_the_history(job):
     for state in ("received", "picking", "picking", "shipped"):
         report(job, "order-1", state)
     catch_up(job)
-    found = Transition.objects.order_by("version").values_list("previous", "state")
-    assert list(found) == [("", "received"), ("received", "picking"), ("picking", "shipped")]
+    changes = Transition.objects.order_by("version").values_list("previous", "state")
+    assert list(changes) == [("", "received"), ("received", "picking"), ("picking", "shipped")]
 
 
 def minutes_pass(job: PlayedJob, minutes: int) -> None:
@@ -123,8 +123,8 @@ def minutes_pass(job: PlayedJob, minutes: int) -> None:
 
 def history(asset: str) -> list[tuple]:
     """What happened to an asset but its mark `unconfirmed`."""
-    found = Transition.objects.filter(asset=asset).exclude(kind__in=MARKS).order_by("version")
-    return list(found.values_list("kind", "previous", "state", "at", "cause_type"))
+    changes = Transition.objects.filter(asset=asset).exclude(kind__in=MARKS).order_by("version")
+    return list(changes.values_list("kind", "previous", "state", "at", "cause_type"))
 
 
 def test_the_mark_unconfirmed_is_in_the_history(job):
@@ -146,8 +146,8 @@ def test_reminders_are_in_the_history_as_what_they_are(job):
     minutes_pass(job, 22)
     catch_up(job)
     (_, _, _, since, _), *kept = history("net-1")
-    told = [row for row in kept if row[0] != "schedule"]
-    assert told == [
+    reminders = [row for row in kept if row[0] != "schedule"]
+    assert reminders == [
         ("reminder", "down", "down", since + minutes * 60_000, "reminder") for minutes in (10, 20)
     ]
     before = content()
@@ -240,9 +240,9 @@ def test_one_version_with_two_contents_is_a_divergence(job):
     AssetState.objects.update(record="{}")
     SinkOffset.objects.all().delete()
     catch_up(job)
-    found = Divergence.objects.get()
-    assert found.kept == "{}"
-    assert msgspec.json.decode(found.other)["state"] == "received"
+    divergence = Divergence.objects.get()
+    assert divergence.kept == "{}"
+    assert msgspec.json.decode(divergence.other)["state"] == "received"
 
 
 def test_what_cannot_be_read_is_passed_over(job):

@@ -65,23 +65,23 @@ def sink_log(seed: int, length: int = 60) -> list[tuple[bytes, bytes | None, tup
 
 def content(order: Sequence[int], log: list[tuple], cuts: Sequence[int]) -> list[list[tuple]]:
     """Return what the database holds after the log's records in this order, cut into batches."""
-    found: list[list[tuple]] = []
+    tables: list[list[tuple]] = []
     messages = [ConsumerRecord(TOPIC, 0, at, 0, *log[index]) for at, index in enumerate(order)]
     edges = [0, *sorted(cut % (len(messages) + 1) for cut in cuts), len(messages)]
     with transaction.atomic():
         for low, high in itertools.pairwise(edges):
             write(sort_out(messages[low:high], Topics()), SCENARIOS, 1)
             assert miscounted() == []
-        found.append(list(AssetState.objects.order_by("asset").values_list(*COLUMNS)))
+        tables.append(list(AssetState.objects.order_by("asset").values_list(*COLUMNS)))
         rows = Transition.objects.order_by("asset", "place")
-        found.append(list(rows.values_list(*CHANGE_COLUMNS)))
+        tables.append(list(rows.values_list(*CHANGE_COLUMNS)))
         answers = Answer.objects.order_by("command")
-        found.append(list(answers.values_list("command", "outcome", "version", "at")))
+        tables.append(list(answers.values_list("command", "outcome", "version", "at")))
         assert not Divergence.objects.exists()
         assert counts("attack") == counted_by_rows("attack")
         assert doubt_counts("attack") == doubts_by_rows("attack")
         transaction.set_rollback(True)
-    return found
+    return tables
 
 
 def counted_by_rows(scenario: str) -> dict[str, int]:
@@ -97,14 +97,14 @@ def counted_by_rows(scenario: str) -> dict[str, int]:
 
 def doubts_by_rows(scenario: str) -> dict[str, int]:
     """Return what the kept counts of doubts must say, by the records themselves."""
-    found: Counter[str] = Counter()
+    doubts: Counter[str] = Counter()
     for text in AssetState.objects.filter(scenario=scenario, purged=False).values_list("record"):
         record = msgspec.json.decode(text[0])
-        found["disputed"] += "disputed" in record
-        found["unconfirmed"] += record["unconfirmed"]
+        doubts["disputed"] += "disputed" in record
+        doubts["unconfirmed"] += record["unconfirmed"]
         votes = (vote for vote in record["votes"] if "muted" not in vote and vote["weight"])
-        found["silent"] += any("silent" in vote for vote in votes)
-    return {doubt: found[doubt] for doubt in DOUBTS}
+        doubts["silent"] += any("silent" in vote for vote in votes)
+    return {doubt: doubts[doubt] for doubt in DOUBTS}
 
 
 def said_again(length: int, jumps: Sequence[tuple[int, int]]) -> list[int]:

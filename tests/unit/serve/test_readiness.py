@@ -122,8 +122,8 @@ def stop(query: str, at: int) -> None:
 
 
 def resting() -> dict[str, int]:
-    found: dict[str, int] = Client().get("/readyz").json()["resting"]
-    return found
+    queries: dict[str, int] = Client().get("/readyz").json()["resting"]
+    return queries
 
 
 def test_a_stop_on_purpose_is_told_apart(bus):

@@ -89,7 +89,7 @@ def house() -> House:
     return House()
 
 
-def told(one: Any) -> bytes:
+def status_line(one: Any) -> bytes:
     """The status line that the client sees."""
     return bytes(one.transport.value().partition(b"\r\n")[0])
 
@@ -104,21 +104,21 @@ def chunk(size: int) -> bytes:
 
 def test_too_long_a_body_is_refused_by_its_length(house: House):
     one = house.connect(LOGIN + length(300 << 20))
-    assert told(one) == b"HTTP/1.1 413 Content Too Large"
+    assert status_line(one) == b"HTTP/1.1 413 Content Too Large"
     assert one.requests[0].content is None, "no room was made for it"
     assert one.transport.half_closed
 
 
 def test_it_is_not_asked_to_be_sent(house: House):
     one = house.connect(LOGIN + b"Expect: 100-continue\r\n" + length(300 << 20))
-    assert told(one) == b"HTTP/1.1 413 Content Too Large"
+    assert status_line(one) == b"HTTP/1.1 413 Content Too Large"
 
 
 def test_too_long_a_body_of_unknown_length_is_refused_once_it_is_too_long(house: House):
     one = house.connect(LOGIN + b"Transfer-Encoding: chunked\r\n\r\n" + chunk(ANONYMOUS))
-    assert told(one) == b""
+    assert status_line(one) == b""
     one.dataReceived(chunk(1))
-    assert told(one) == b"HTTP/1.1 413 Content Too Large"
+    assert status_line(one) == b"HTTP/1.1 413 Content Too Large"
     one.dataReceived(chunk(1) * 100)
     assert not house.asked
 
@@ -150,10 +150,10 @@ def test_with_a_token_or_a_session_a_path_takes_what_its_view_does(path: bytes, 
     for known in (TOKEN, cookie):
         head = b"POST %s HTTP/1.1\r\nHost: here\r\n%s" % (path, known)
         house = House()
-        assert told(house.connect(head + length(most))) == b""
-        assert told(house.connect(head + length(most + 1))).startswith(b"HTTP/1.1 413")
+        assert status_line(house.connect(head + length(most))) == b""
+        assert status_line(house.connect(head + length(most + 1))).startswith(b"HTTP/1.1 413")
     head = b"POST %s HTTP/1.1\r\nHost: here\r\n" % path
-    assert told(House().connect(head + length(ANONYMOUS + 1))).startswith(b"HTTP/1.1 413")
+    assert status_line(House().connect(head + length(ANONYMOUS + 1))).startswith(b"HTTP/1.1 413")
 
 
 def test_programs_are_told_in_json(house: House):
@@ -184,14 +184,14 @@ def drip(one: Any, clock: Clock, seconds: int, byte: bytes) -> int:
 def test_bytes_that_drip_put_no_end_off(house: House, begun: bytes, byte: bytes, after: int):
     one = house.connect(begun)
     assert drip(one, house.clock, 200, byte) == after
-    assert told(one) == b"HTTP/1.1 408 Request Timeout"
+    assert status_line(one) == b"HTTP/1.1 408 Request Timeout"
 
 
 def test_whoever_asks_nothing_is_closed_without_an_answer(house: House):
     one = house.connect()
     house.clock.advance(10)
     assert one.transport.gone
-    assert told(one) == b""
+    assert status_line(one) == b""
 
 
 def test_the_next_request_has_its_time_from_its_first_byte_on(house: House):
@@ -203,7 +203,7 @@ def test_the_next_request_has_its_time_from_its_first_byte_on(house: House):
     assert not one.transport.gone
     one.dataReceived(b"G")
     assert drip(one, house.clock, 30, b"x") == 10
-    assert told(one) == b"HTTP/1.1 408 Request Timeout"
+    assert status_line(one) == b"HTTP/1.1 408 Request Timeout"
 
 
 def test_whoever_rests_for_a_minute_is_closed(house: House):
@@ -225,7 +225,7 @@ def test_whoever_rests_for_a_minute_is_closed(house: House):
 def test_headers_are_bounded(house: House, head: bytes):
     one = house.connect(head)
     assert one.transport.gone
-    assert told(one) in (b"", b"HTTP/1.1 400 Bad Request")
+    assert status_line(one) in (b"", b"HTTP/1.1 400 Bad Request")
     assert not house.asked
 
 
@@ -233,11 +233,11 @@ def test_an_address_has_so_many_at_once(house: House):
     first = house.connect()
     house.connect(b"GET / HTTP/1.1\r\n")
     third = house.connect()
-    assert told(third) == b"HTTP/1.1 503 Service Unavailable"
+    assert status_line(third) == b"HTTP/1.1 503 Service Unavailable"
     assert b"Retry-After" in third.transport.value()
-    assert told(house.connect(host="10.0.0.2")) == b""
+    assert status_line(house.connect(host="10.0.0.2")) == b""
     first.transport.loseConnection()
-    assert told(house.connect()) == b""
+    assert status_line(house.connect()) == b""
 
 
 def test_behind_a_proxy_only_all_together_are_bounded():
@@ -246,8 +246,8 @@ def test_behind_a_proxy_only_all_together_are_bounded():
     assert bounds_of(Settings()).at_once == 250
     house = House(proxied._replace(connections=4))
     four = [house.connect() for _ in range(4)]
-    assert [told(one) for one in four] == [b""] * 4
-    assert told(house.connect()) == b"HTTP/1.1 503 Service Unavailable"
+    assert [status_line(one) for one in four] == [b""] * 4
+    assert status_line(house.connect()) == b"HTTP/1.1 503 Service Unavailable"
 
 
 def test_who_rests_longest_makes_room():
@@ -257,22 +257,24 @@ def test_who_rests_longest_makes_room():
     house.answer()
     house.connect()
     house.connect()
-    assert told(house.connect()) == b""
+    assert status_line(house.connect()) == b""
     assert [one.transport.gone for one in resting] == [True, False]
     house.connect()
     assert resting[1].transport.gone
-    assert told(house.connect()) == b"HTTP/1.1 503 Service Unavailable"
+    assert status_line(house.connect()) == b"HTTP/1.1 503 Service Unavailable"
 
 
 def test_larger_bodies_share_their_room(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(request_limits, "BODIES", 20 << 20)
     house = House(BOUNDS._replace(at_once=0))
     first = house.connect(REPORTS + TOKEN + length(16 << 20))
-    assert told(house.connect(REPORTS + TOKEN + length(16 << 20))).startswith(b"HTTP/1.1 503")
-    assert told(house.connect(LOGIN + length(ANONYMOUS))) == b"", "a login always has room"
+    assert status_line(house.connect(REPORTS + TOKEN + length(16 << 20))).startswith(
+        b"HTTP/1.1 503"
+    )
+    assert status_line(house.connect(LOGIN + length(ANONYMOUS))) == b"", "a login always has room"
     first.transport.loseConnection()
     assert house.crowd.bodies == 0
-    assert told(house.connect(REPORTS + TOKEN + length(16 << 20))) == b""
+    assert status_line(house.connect(REPORTS + TOKEN + length(16 << 20))) == b""
 
 
 def test_a_form_is_not_read_where_all_connections_wait(house: House):

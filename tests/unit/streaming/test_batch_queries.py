@@ -124,8 +124,8 @@ def test_each_transition_is_counted_once_however_many_there_are() -> None:
     running = [(10 * at, word) for at, word in enumerate(words)]
     proposed = [(10 * at + 3, word) for at, word in enumerate(words)][:-5]
     assert len(running) * len(proposed) > MOST_PAIRS
-    found = held(running, proposed)
-    assert found == Matched(0, 5, 0, (3,) * 795)
+    matched = held(running, proposed)
+    assert matched == Matched(0, 5, 0, (3,) * 795)
 
 
 def test_totals_by_state_and_assets_that_differ() -> None:
@@ -139,11 +139,11 @@ def test_totals_by_state_and_assets_that_differ() -> None:
             History("before", [(10, "attack")], [(10, "clear")]),
         ],
     )
-    told = tally.totals({0: Began("log", 0)}, {0: (5, 25)}, ("kernel", "kernel"), ({}, {}), 1)
-    assert (told.assets, told.different, told.other_end, told.records) == (4, 3, 1, 20)
-    assert (told.running, told.proposed, told.same) == (4, 2, 1)
-    assert (told.gained, told.lost, told.earlier, told.later, told.shift) == (0, 2, 0, 1, 400)
-    by_state = {one.state: one for one in told.states}
+    total = tally.totals({0: Began("log", 0)}, {0: (5, 25)}, ("kernel", "kernel"), ({}, {}), 1)
+    assert (total.assets, total.different, total.other_end, total.records) == (4, 3, 1, 20)
+    assert (total.running, total.proposed, total.same) == (4, 2, 1)
+    assert (total.gained, total.lost, total.earlier, total.later, total.shift) == (0, 2, 0, 1, 400)
+    by_state = {one.state: one for one in total.states}
     assert list(by_state) == ["attack", "clear"]
     assert (by_state["attack"].running_ms, by_state["attack"].proposed_ms) == (2100, 1400)
     assert (by_state["clear"].running_ms, by_state["clear"].proposed_ms) == (1000, 1600)
@@ -156,9 +156,9 @@ def test_what_is_told_of_the_assets_is_bounded() -> None:
     flicker = [(at, "ab"[at % 2]) for at in range(3 * MOST_MOMENTS)]
     compare(tally, [History("worst", flicker, [])])
     compare(tally, (History(f"n{at}", [(1, "clear")], []) for at in range(MOST_DIFFERENT + 10)))
-    told = tally.different()
-    assert (len(told), told[0].asset) == (MOST_DIFFERENT, "worst")
-    assert (len(told[0].running), told[0].lost) == (MOST_MOMENTS, 3 * MOST_MOMENTS)
+    differences = tally.different()
+    assert (len(differences), differences[0].asset) == (MOST_DIFFERENT, "worst")
+    assert (len(differences[0].running), differences[0].lost) == (MOST_MOMENTS, 3 * MOST_MOMENTS)
     assert tally.differing == MOST_DIFFERENT + 11
 
 
@@ -415,9 +415,9 @@ def test_a_result_that_is_none_is_refused(value: bytes | None) -> None:
 
 def test_portions_are_of_about_one_size_and_lose_nothing() -> None:
     rows = ["x" * 100] * 95
-    found = list(portions(rows, 1000))
-    assert [row for portion in found for row in portion] == rows
-    assert max(map(len, found)) == 10
+    parts = list(portions(rows, 1000))
+    assert [row for portion in parts for row in portion] == rows
+    assert max(map(len, parts)) == 10
     assert list(portions([])) == [[]]
 
 
@@ -644,14 +644,16 @@ def test_a_verdict_is_behind_before_it_is_a_difference(
 def test_doubts_stand_side_by_side() -> None:
     vote = replace(VOTE, doubt="clock-ahead", detail_fault="too-large", flap=FLAP)
     stored = asset(votes=[vote], doubts=[UNREAD, replace(DOUBT, agent="x")])
-    told = {line.field: line for line in lines(stored, json.loads(board().record), "votes, doubts")}
-    assert told["votes"].store == (
+    by_field = {
+        line.field: line for line in lines(stored, json.loads(board().record), "votes, doubts")
+    }
+    assert by_field["votes"].store == (
         "w: attack (weight 1, in doubt: clock-ahead, flapping: down, detail left out: too-large)"
     )
-    assert told["doubts"].store == (
+    assert by_field["doubts"].store == (
         "v: contradiction, said nothing readable (weight 1); x: contradiction, said down (weight 1)"
     )
-    assert (told["doubts"].board, told["doubts"].differs) == ("none", True)
+    assert (by_field["doubts"].board, by_field["doubts"].differs) == ("none", True)
 
 
 def test_a_full_heap_is_named_with_its_setting() -> None:

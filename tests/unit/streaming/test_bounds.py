@@ -145,10 +145,10 @@ def test_the_python_engine_and_the_readers_agree(seed: int, batch: int) -> None:
     start = EpochStart(bounds={str(BUCKET): bounds})
     plan = Plan("", 4, {"watch": 1}, {BUCKET: dump_rule(history.scenario)}, start)
     spark = TwsTester(TallyProcessor(plan))
-    told = []
+    rows = []
     for at in range(0, len(entries), batch):
-        told += feed(spark, entries[at : at + batch])
-    states = {r["key"].decode(): r["value"] for r in told if r["topic"] == "watch.states"}
+        rows += feed(spark, entries[at : at + batch])
+    states = {r["key"].decode(): r["value"] for r in rows if r["topic"] == "watch.states"}
     assert states.keys() == replay.last.keys()
     from wire.sink import encode_state
 
@@ -156,7 +156,7 @@ def test_the_python_engine_and_the_readers_agree(seed: int, batch: int) -> None:
         name: encode_state(out) if isinstance(out, StateRecord) else None
         for name, out in replay.last.items()
     }
-    assert len([r for r in told if r["topic"] != "job.buckets"]) == wanted
+    assert len([r for r in rows if r["topic"] != "job.buckets"]) == wanted
 
 
 # ---- kept through epochs ------------------------------------------------------------------------
@@ -209,8 +209,8 @@ def stage(tmp_path: LocalPath, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stag
     made.end()
 
 
-def told_bounds(stage: Stage) -> dict[str, object]:
-    return {name: list(held) for name, held in stage.told()[-1].bounds.items()}
+def reported_bounds(stage: Stage) -> dict[str, object]:
+    return {name: list(held) for name, held in stage.query_reports()[-1].bounds.items()}
 
 
 def test_a_query_that_begins_takes_over_what_is_known_and_tells_it(stage: Stage) -> None:
@@ -220,7 +220,7 @@ def test_a_query_that_begins_takes_over_what_is_known_and_tells_it(stage: Stage)
     stage.wait_for("running")
     epoch = current_epoch(stage.folder / "checkpoint" / "kernel")
     assert start_of(epoch).bounds == mine
-    assert told_bounds(stage) == mine
+    assert reported_bounds(stage) == mine
 
 
 def test_a_query_that_has_a_state_keeps_to_its_own(stage: Stage) -> None:
@@ -231,14 +231,14 @@ def test_a_query_that_has_a_state_keeps_to_its_own(stage: Stage) -> None:
     remember(home.parent, {"sites/1": [(START, 10)]})
     stage.begin()
     stage.wait_for("running")
-    assert start_of(epoch).bounds == told_bounds(stage) == {"sites/0": [(5, 9)]}
+    assert start_of(epoch).bounds == reported_bounds(stage) == {"sites/0": [(5, 9)]}
     assert known(home.parent) == {"sites/0": [(5, 9)], "sites/1": [(START, 10)]}
 
 
 def committed(epoch: Epoch) -> None:
     """A first batch, of which nothing was read."""
-    found = {TOPICS.reports("sites"): {"0": 0, "1": 0}}
-    (epoch.path / "offsets" / "0").write_whole(f"v1\n{{}}\n{json.dumps(found)}".encode())
+    topic_offsets = {TOPICS.reports("sites"): {"0": 0, "1": 0}}
+    (epoch.path / "offsets" / "0").write_whole(f"v1\n{{}}\n{json.dumps(topic_offsets)}".encode())
     (epoch.path / "commits" / "0").write_whole(b"v1\n{}")
 
 
@@ -254,8 +254,8 @@ def test_an_ask_from_the_console_is_carried_out_and_told(stage: Stage) -> None:
         encode(_ask("2", {"bounds": {"sites/1": at}})),
     )
     wanted = {"sites/1": [(at, end)]}
-    wait_until(lambda: told_bounds(stage) == wanted, 20, "the bounds are not told")
-    assert told_bounds(stage) == {"sites/1": [(at, end)]}
+    wait_until(lambda: reported_bounds(stage) == wanted, 20, "the bounds are not told")
+    assert reported_bounds(stage) == {"sites/1": [(at, end)]}
     assert known(stage.folder / "checkpoint") == {"sites/1": [(at, end)]}
 
 
@@ -326,8 +326,8 @@ class World:
         edges = self.bus.offsets([self.job.topics.reports("attack")])
         self.job = PlayedJob(self.bus, SCENARIOS.values(), epoch=2)
         self.job.bounds = {f"attack/{at}": [(bound, end)] for (_, at), (_, end) in edges.items()}
-        told = {name: tuple(held) for name, held in self.job.bounds.items()}
-        record = QueryReport("python", self.now, "running", 2, bounds=told)
+        bounds = {name: tuple(held) for name, held in self.job.bounds.items()}
+        record = QueryReport("python", self.now, "running", 2, bounds=bounds)
         self.job.producer.send_and_wait(self.job.topics.progress, b"python", encode(record))
         self.catch_up()
         return self.job.bounds

@@ -34,12 +34,12 @@ class Log:
     def beat(self, job: str, bucket: str = "attack/0", epoch: int = 1) -> Heartbeat:
         """Append a heartbeat."""
         scenario, _, partition = bucket.partition("/")
-        told = Heartbeat(
+        heartbeat = Heartbeat(
             bucket, scenario, int(partition), epoch, "driver", "here", 0, 0, 0, 0, 0, 0, 0,
             "kernel", self.now, job=job,
         )  # fmt: skip
-        self.bus.producer().send_and_wait(TOPICS.buckets, bucket.encode(), encode(told))
-        return told
+        self.bus.producer().send_and_wait(TOPICS.buckets, bucket.encode(), encode(heartbeat))
+        return heartbeat
 
     def claims(self, job: str) -> Claims:
         """Return what a job knows of the others."""
@@ -131,7 +131,7 @@ def test_a_driver_waits_for_the_job_that_carries_its_scenario(stage: Stage, riva
     rivals.beat("edge", "sites/0")
     stage.begin()
     stage.wait_for("waiting")
-    message = stage.told()[-1].message
+    message = stage.query_reports()[-1].message
     assert "sites is carried by the job edge, heard 0 s ago" in message
     assert "give both the same TALLYBOARD_JOB_SCENARIOS" in message
     assert stage.queries == []
@@ -149,7 +149,7 @@ def test_a_driver_takes_over_what_the_former_job_knew(
     monkeypatch.setattr(planner, "now_ms", lambda: rivals.now)
     stage.begin()
     stage.wait_for("running")
-    assert stage.told()[-1].epoch == 7, "above the former job's"
+    assert stage.query_reports()[-1].epoch == 7, "above the former job's"
     assert known(stage.folder / "checkpoint") == {"sites/0": [(7, 9)]}
 
 
@@ -172,7 +172,10 @@ def test_a_driver_says_that_a_log_which_moved_is_not_whole(
     monkeypatch.setattr(rivals.bus, "offsets", shortened)
     stage.begin()
     stage.wait_for("running")
-    assert "the log of sites/0, sites/1 no longer begins at its start" in stage.told()[-1].message
+    assert (
+        "the log of sites/0, sites/1 no longer begins at its start"
+        in stage.query_reports()[-1].message
+    )
 
 
 def test_a_running_driver_gives_way_to_a_higher_epoch(stage: Stage, rivals: Rivals):
@@ -180,7 +183,7 @@ def test_a_running_driver_gives_way_to_a_higher_epoch(stage: Stage, rivals: Riva
     stage.wait_for("running")
     rivals.beat("edge", "sites/0", epoch=99)
     stage.wait_for("waiting")
-    assert "sites is carried by the job edge" in stage.told()[-1].message
+    assert "sites is carried by the job edge" in stage.query_reports()[-1].message
     assert not stage.queries[-1].isActive
 
 

@@ -31,7 +31,7 @@ class PlayedCluster(Stage):
 
     def message(self) -> str:
         """The newest message."""
-        return self.told()[-1].message
+        return self.query_reports()[-1].message
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def test_slots_that_are_lost_in_real_time_mode_are_no_reason_to_wait(stage: Play
     stage.roll = [ready("0", 3)]
     stage.queries[-1].error = RuntimeError("[CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT] needs 4")
     wait_until(lambda: stage.triggers == ["real-time", "micro-batch"], 20, f"{stage.triggers}")
-    assert "waiting" not in [report.status for report in stage.told()]
-    assert not [report for report in stage.told() if "local[N]" in report.message]
+    assert "waiting" not in [report.status for report in stage.query_reports()]
+    assert not [report for report in stage.query_reports() if "local[N]" in report.message]
 
 
 def test_no_query_starts_while_an_executor_does_not_see_the_checkpoint(

@@ -64,7 +64,7 @@ def stage(tmp_path: LocalPath, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stag
 def test_a_first_start_says_so(stage: Stage) -> None:
     stage.begin()
     stage.wait_for("running")
-    assert stage.told()[-1].message == "first start: epoch 1 begins with the log"
+    assert stage.query_reports()[-1].message == "first start: epoch 1 begins with the log"
 
 
 def test_a_lost_checkpoint_says_so(stage: Stage) -> None:
@@ -76,7 +76,7 @@ def test_a_lost_checkpoint_says_so(stage: Stage) -> None:
     (stage.folder / "checkpoint").delete()
     stage.begin()
     stage.wait_for("running")
-    assert stage.told()[-1].message == (
+    assert stage.query_reports()[-1].message == (
         "the checkpoint is lost, and the log shows epoch 1: it is read again in epoch 2"
     )
 
@@ -85,7 +85,7 @@ def test_a_foreign_checkpoint_is_refused_until_it_is_taken_away(stage: Stage) ->
     claim(stage.folder / "checkpoint", "another cluster", "", NOW)
     stage.begin()
     stage.wait_for("waiting")
-    assert "it is of cluster another cluster, no topic prefix" in stage.told()[-1].message
+    assert "it is of cluster another cluster, no topic prefix" in stage.query_reports()[-1].message
     assert stage.queries == []
     assert stage.rules() == 0
     home = stage.folder / "checkpoint" / "kernel"

@@ -180,15 +180,15 @@ MIRRORED = {
 
 def kernel_constants() -> dict[str, str]:
     """Every constant of the kernel, by class and name: its value as Java writes it."""
-    found = {}
+    constants = {}
     for name, text in JAVA.items():
         for type_, declared in CONSTANT.findall(text):
             several = type_ in ("int", "byte", "long")
             parts = re.split(r",\s+(?=[A-Z_]+ =)", declared) if several else [declared]
             for part in parts:
                 constant, _, value = part.partition(" =")
-                found[f"{name}.{constant}"] = value.strip()
-    return found
+                constants[f"{name}.{constant}"] = value.strip()
+    return constants
 
 
 def value_of(java: str) -> Any:
@@ -311,13 +311,13 @@ METHOD = re.compile(
 def functions_of(module: ModuleType) -> list[str]:
     """The functions and methods of a module in its order, without what makes them private."""
     tree = ast.parse(Path(str(module.__file__)).read_text())
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    return [node.name.lstrip("_") for node in sorted(found, key=lambda node: node.lineno)]
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return [node.name.lstrip("_") for node in sorted(functions, key=lambda node: node.lineno)]
 
 
 def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower()
 
 
-def unique(found: list[str]) -> list[str]:
-    return list(dict.fromkeys(found))
+def unique(methods: list[str]) -> list[str]:
+    return list(dict.fromkeys(methods))

@@ -73,9 +73,9 @@ class Trial:
             return plain[-1] if plain and plain[-1].status == status else None
 
         wait_until(last, 10, f"not {status}")
-        found = last()
-        assert found is not None
-        return found
+        progress = last()
+        assert progress is not None
+        return progress
 
     def ask(self, action: Any) -> str:
         id_ = f"{action}-{len(self.reports())}"

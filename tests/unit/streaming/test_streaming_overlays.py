@@ -27,7 +27,7 @@ HOLD = {"holds": {"good": "2s"}}
 
 def carried(stage: Stage) -> Carried:
     """Return what the driver told of its scenario last."""
-    return [p.carried for p in stage.told() if p.carried][-1]
+    return [p.carried for p in stage.query_reports() if p.carried][-1]
 
 
 def rule(
@@ -131,7 +131,7 @@ def test_an_overlay_that_no_longer_fits_is_named_and_stops_nothing(stage: Stage)
     stage.end()
     stage.begin()
     stage.wait_for("running")
-    running = [p for p in stage.told() if p.status == "running" and p.message]
+    running = [p for p in stage.query_reports() if p.status == "running" and p.message]
     assert (
         "sites.holds.good: expected one of the scenario's states (bad, fine)" in running[-1].message
     )

@@ -54,16 +54,16 @@ def over_empty_state(history: History, partitions: int = 1, epoch: int = 1) -> T
 def expected(history: History, rows: list[SourceRow]) -> tuple[list[tuple], Bucket]:
     """Topic, key and value of what the plain fold emits, and the bucket after it."""
     bucket = Bucket(history.scenario, 0, 1)
-    found: list[tuple] = []
+    emissions: list[tuple] = []
     for one in rows:
         record = decode_placed(one.key, one.value, one.time, 0, 1)
         for out in bucket.apply(record, one.offset, one.time):
             if isinstance(out, DeadLetter):
-                found.append(("dead-letters", one.key, out.reason))
+                emissions.append(("dead-letters", one.key, out.reason))
             else:
                 value = encode_state(out) if isinstance(out, StateRecord) else None
-                found.append(("watch.states", out.asset.encode(), value, encode_headers(out)))
-    return found, bucket
+                emissions.append(("watch.states", out.asset.encode(), value, encode_headers(out)))
+    return emissions, bucket
 
 
 def emitted(out: list[dict[str, Any]]) -> Iterator[tuple]:
@@ -92,9 +92,9 @@ def test_any_cut_into_batches_emits_what_the_fold_emits(seed: int) -> None:
     history = seeded(seed)
     rows = [row(entry) for entry in history.entries]
     spark = over_empty_state(history)
-    found = [item for batch in cut(rows, seed) for item in emitted(feed(spark, batch))]
+    emissions = [item for batch in cut(rows, seed) for item in emitted(feed(spark, batch))]
     wanted, bucket = expected(history, rows)
-    assert found == wanted
+    assert emissions == wanted
     stored = spark.peekMapState("assets", "watch/0#7")
     assert {name: load_asset(entry[0]) for (name,), entry in stored.items()} == dict(bucket.assets)
 
@@ -216,6 +216,6 @@ def test_signatures_are_looked_at_with_the_keys_of_the_plan(tmp_path: Path) -> N
         for at, each in enumerate((value, signed.replace(b"olga", b"evil"), signed))
     ]
     out = feed(TwsTester(TallyProcessor(plan)), rows)
-    found = [dict(_load_headers(row["headers"])) for row in out]
-    assert [each.get("reason") for each in found] == [b"unsigned", b"bad-signature", None]
-    assert found[2]["outcome"] == b"applied"
+    headers = [dict(_load_headers(row["headers"])) for row in out]
+    assert [each.get("reason") for each in headers] == [b"unsigned", b"bad-signature", None]
+    assert headers[2]["outcome"] == b"applied"

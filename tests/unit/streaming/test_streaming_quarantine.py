@@ -134,8 +134,8 @@ def fail(stage: Stage, times: int) -> None:
 
 def letters(stage: Stage) -> list[str]:
     edges = stage.bus.offsets([TOPICS.dead_letters])
-    found = stage.bus.reader({place: begin for place, (begin, _) in edges.items()}).poll(0)
-    return [decode_dead_letter(m.key, m.value, m.headers).reason for m in found]
+    messages = stage.bus.reader({place: begin for place, (begin, _) in edges.items()}).poll(0)
+    return [decode_dead_letter(m.key, m.value, m.headers).reason for m in messages]
 
 
 def test_a_driver_sets_aside_what_its_query_ends_at_again_and_again(
@@ -146,7 +146,7 @@ def test_a_driver_sets_aside_what_its_query_ends_at_again_and_again(
     producer.send_and_wait(REPORTS, b"k", b"x" * 900, partition=1)
     fail(stage, 1)
     assert letters(stage) == []
-    assert stage.told()[-1].asides == {}
+    assert stage.query_reports()[-1].asides == {}
 
     fail(stage, 2)
 
@@ -154,9 +154,9 @@ def test_a_driver_sets_aside_what_its_query_ends_at_again_and_again(
     span = (sent.offset, sent.offset)
     assert quarantine.known(stage.folder / "checkpoint") == {"sites/1": [span]}
     stage.wait_for("running")
-    told = stage.told()[-1]
-    assert told.asides == {"sites/1": (span,)}
-    assert "sites/1: offsets" in told.message
+    report = stage.query_reports()[-1]
+    assert report.asides == {"sites/1": (span,)}
+    assert "sites/1: offsets" in report.message
     fail(stage, 1)
     assert letters(stage) == [SET_ASIDE], "it is told of once"
 

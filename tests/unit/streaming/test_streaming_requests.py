@@ -46,7 +46,7 @@ class Trial:
 
     folder: LocalPath
     clock: Clock = field(default_factory=Clock)
-    told: list[JobAnswer] = field(default_factory=list)
+    answers: list[JobAnswer] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.bus = MemoryBus(self.clock)
@@ -56,7 +56,9 @@ class Trial:
     def open(self) -> RequestQueue:
         """A queue as a new driver makes it."""
         path = self.folder / "control.json"
-        return RequestQueue(self.bus, TOPICS.control, "kernel", path, self.clock, self.told.append)
+        return RequestQueue(
+            self.bus, TOPICS.control, "kernel", path, self.clock, self.answers.append
+        )
 
     def ask(self, id_: str, action: Any = "stop", query: str = "kernel") -> Control:
         record = Control(id_, query, action, "ada", "a drill")
@@ -67,7 +69,7 @@ class Trial:
         self.bus.producer().send_and_wait(TOPICS.control, b"kernel", value)
 
     def outcomes(self) -> list[tuple[str, str]]:
-        return [(answer.id, answer.outcome) for answer in self.told]
+        return [(answer.id, answer.outcome) for answer in self.answers]
 
 
 @pytest.fixture
@@ -82,7 +84,7 @@ def test_an_ask_is_given_out_once(trial: Trial) -> None:
     assert trial.queue.receive() == []
     trial.queue.accept(ask)
     trial.queue.settle("done", "so it is")
-    assert trial.told == [
+    assert trial.answers == [
         JobAnswer("1", "stop", "accepted"),
         JobAnswer("1", "stop", "done", "so it is"),
     ]
@@ -114,7 +116,7 @@ def test_a_repeated_ask_gets_its_first_answer(trial: Trial) -> None:
     trial.queue.answer(ask, "refused", "no")
     trial.ask("1", "reload")
     assert trial.queue.receive() == []
-    assert trial.told == [JobAnswer("1", "reload", "refused", "no")] * 2
+    assert trial.answers == [JobAnswer("1", "reload", "refused", "no")] * 2
     trial.ask("2")
     trial.queue.accept(*trial.queue.receive())
     trial.ask("2")
@@ -128,7 +130,7 @@ def test_an_old_ask_has_expired(trial: Trial) -> None:
     fresh = trial.ask("fresh")
     assert trial.queue.receive() == [fresh]
     assert trial.outcomes() == [("old", "expired")]
-    assert trial.told[0].why == "it was read 300 s after it was asked"
+    assert trial.answers[0].why == "it was read 300 s after it was asked"
 
 
 def test_other_queries_and_nonsense_are_passed_over(trial: Trial) -> None:
@@ -138,7 +140,7 @@ def test_other_queries_and_nonsense_are_passed_over(trial: Trial) -> None:
     trial.put(encode(Control("3", "kernel", "stop", "ada\0")))
     last = trial.ask("4")
     assert trial.queue.receive() == [last]
-    assert trial.told == []
+    assert trial.answers == []
 
 
 def test_answers_that_are_kept_are_bounded(trial: Trial) -> None:
@@ -167,7 +169,9 @@ def test_a_memory_that_cannot_be_read_lets_the_query_run(trial: Trial) -> None:
 def test_a_folder_that_cannot_be_written_ends_nothing(trial: Trial) -> None:
     (trial.folder / "file").touch()
     path = trial.folder / "file" / "control.json"
-    queue = RequestQueue(trial.bus, TOPICS.control, "kernel", path, trial.clock, trial.told.append)
+    queue = RequestQueue(
+        trial.bus, TOPICS.control, "kernel", path, trial.clock, trial.answers.append
+    )
     ask = trial.ask("1")
     assert queue.receive() == [ask]
     queue.accept(ask)
@@ -193,8 +197,8 @@ def changed(sharing: EngineAssignment, text: str) -> dict[str, Any]:
 
 
 def test_a_changed_rule_can_be_taken_over(sharing: EngineAssignment) -> None:
-    found = changed(sharing, SCENARIOS.replace("5m", "1s"))
-    assert found["sites"].holds == {"good": 1000}
+    share = changed(sharing, SCENARIOS.replace("5m", "1s"))
+    assert share["sites"].holds == {"good": 1000}
 
 
 @pytest.mark.parametrize(
@@ -225,14 +229,14 @@ def test_stop_and_start(stage: Stage) -> None:
     assert stage.ask("1", "stop").outcome == "done"
     assert stage.status() == "stopped"
     assert not stage.queries[0].isActive
-    last = stage.told()[-1]
+    last = stage.query_reports()[-1]
     assert last.stopped is not None
     assert last.stopped.user == "ada"
     again = stage.ask("2", "stop")
     assert (again.outcome, again.why) == ("done", "ada had stopped it already")
     assert stage.ask("3", "start").outcome == "done"
     assert len(stage.queries) == 2
-    assert stage.told()[-1].stopped is None
+    assert stage.query_reports()[-1].stopped is None
     assert stage.ask("4", "start").why == "it runs already"
     assert len(stage.queries) == 2
 
@@ -241,7 +245,7 @@ def test_stopped_it_stays_through_a_new_process(stage: Stage) -> None:
     stage.ask("1", "stop")
     stage.end()
     stage.begin()
-    wait_until(lambda: [p.stopped for p in stage.told()][-1], 20, "nothing is told")
+    wait_until(lambda: [p.stopped for p in stage.query_reports()][-1], 20, "nothing is told")
     assert stage.status() == "stopped"
     assert len(stage.queries) == 1
     assert stage.ask("2", "start").outcome == "done"
@@ -291,7 +295,7 @@ def test_a_reload_that_needs_a_process_is_done_by_the_next_one(stage: Stage) -> 
     stage.bus.producer().send_and_wait(TOPICS.control, b"kernel", encode(ask))
     wait_until(lambda: stage.lost, 20, "the driver does not end")
     assert "5 tasks are to run at once" in str(stage.lost[0])
-    assert [p.answer.outcome for p in stage.told() if p.answer] == ["accepted"]
+    assert [p.answer.outcome for p in stage.query_reports() if p.answer] == ["accepted"]
     stage.begin(room=5)
     assert stage.answer("1").outcome == "done"
 
@@ -299,10 +303,10 @@ def test_a_reload_that_needs_a_process_is_done_by_the_next_one(stage: Stage) -> 
 def test_a_start_ends_the_pause_after_an_error(stage: Stage) -> None:
     stage.queries[0].error = RuntimeError("[STATE_STORE] broken\n  at x")
     stage.wait_for("waiting")
-    assert stage.told()[-1].error == "RuntimeError: [STATE_STORE] broken\n  at x"
+    assert stage.query_reports()[-1].error == "RuntimeError: [STATE_STORE] broken\n  at x"
     assert stage.ask("1", "start").outcome == "done"
     assert stage.status() == "running"
-    assert stage.told()[-1].restarts == 1
+    assert stage.query_reports()[-1].restarts == 1
 
 
 def test_a_lost_broker_ends_no_driver(stage: Stage) -> None:
@@ -325,18 +329,18 @@ def test_an_ask_without_a_right_signature_is_set_aside(trial: Trial, demands: bo
     guard = RequestAuthenticator(trial.bus, TOPICS, keys, lambda: demands)
     path = trial.folder / "control.json"
     queue = RequestQueue(
-        trial.bus, TOPICS.control, "kernel", path, trial.clock, trial.told.append, guard
+        trial.bus, TOPICS.control, "kernel", path, trial.clock, trial.answers.append, guard
     )
     value = encode(Control("a", "kernel", "stop", "ada", "a drill"))
     signed = Signer(keys.ring, trial.clock).sign(value, TOPICS.control, b"kernel")
     trial.put(signed.replace(b"stop", b"lost"))
     trial.put(signed.replace(b'"ada"', b'"eve"'))
     trial.put(value)
-    found = queue.receive()
-    assert [ask.user for ask in found] == ([] if demands else ["ada"])
+    asks = queue.receive()
+    assert [ask.user for ask in asks] == ([] if demands else ["ada"])
     trial.put(signed)
     assert [ask.user for ask in queue.receive()] == ["ada"]
-    assert trial.told == []
+    assert trial.answers == []
     edges = trial.bus.offsets([TOPICS.dead_letters])
     letters = trial.bus.reader(dict.fromkeys(edges, 0)).poll(0.1, 10)
     dead = [decode_dead_letter(m.key, m.value, m.headers) for m in letters]

@@ -49,8 +49,8 @@ def bus() -> MemoryBus:
 
 def rules_in(bus: MemoryBus) -> dict[tuple[str, int], list[Any]]:
     """Every scenario record, as (offset, scenario)."""
-    found = scan(bus, TOPICS, bus.offsets(["t.sites.reports"]))
-    return {place: [(at, load_rule(text)) for at, text in held] for place, held in found.items()}
+    records = scan(bus, TOPICS, bus.offsets(["t.sites.reports"]))
+    return {place: [(at, load_rule(text)) for at, text in held] for place, held in records.items()}
 
 
 def report(bus: MemoryBus, partition: int, count: int = 1) -> None:
@@ -209,8 +209,8 @@ def test_rules_are_signed_and_forged_ones_are_none(bus: MemoryBus, tmp_path: Loc
     }
     assert bus.offsets(["t.sites.reports"])[PLACES[0]] == end
     settled(OTHER, "two.json")
-    found = scan(bus, TOPICS, bus.offsets(["t.sites.reports"]), keys.ring)
-    assert [load_rule(text) for _, text in found[PLACES[0]]] == [SIGNED, OTHER]
+    records = scan(bus, TOPICS, bus.offsets(["t.sites.reports"]), keys.ring)
+    assert [load_rule(text) for _, text in records[PLACES[0]]] == [SIGNED, OTHER]
 
 
 def test_a_rule_from_before_signatures_counts(bus: MemoryBus, tmp_path: LocalPath) -> None:
@@ -229,5 +229,5 @@ def test_a_rule_is_signed_by_the_brokers_clock(bus: MemoryBus, tmp_path: LocalPa
     rules = Rules(bus, TOPICS, tmp_path / "r.json", keys.ring, signer)
     rules.settle({"sites": SIGNED})
     assert rules.newest == {BucketId("sites", 0): 1, BucketId("sites", 1): 0}
-    found = scan(bus, TOPICS, bus.offsets(["t.sites.reports"]), keys.ring)
-    assert {place: held[-1][0] for place, held in found.items()} == {PLACES[0]: 1, PLACES[1]: 0}
+    records = scan(bus, TOPICS, bus.offsets(["t.sites.reports"]), keys.ring)
+    assert {place: held[-1][0] for place, held in records.items()} == {PLACES[0]: 1, PLACES[1]: 0}

@@ -57,11 +57,11 @@ def test_a_wrong_setting_is_named_with_what_corrects_it(
     bus.alter("a.reports", {key: wrong})
     with pytest.raises(WrongSetting) as refused:
         check(bus, ["a.reports"], "k1:9092,k2:9092")
-    told = str(refused.value)
-    assert told.startswith(f"a.reports: {key}: expected ")
-    assert f", got {wrong}: kafka-configs.sh --bootstrap-server k1:9092,k2:9092 " in told
-    assert "--entity-name a.reports " in told
-    assert "\n" not in told
+    message = str(refused.value)
+    assert message.startswith(f"a.reports: {key}: expected ")
+    assert f", got {wrong}: kafka-configs.sh --bootstrap-server k1:9092,k2:9092 " in message
+    assert "--entity-name a.reports " in message
+    assert "\n" not in message
 
 
 def test_a_topic_of_before_is_bounded_and_left_as_it_is_otherwise(bus: MemoryBus) -> None:
@@ -69,9 +69,9 @@ def test_a_topic_of_before_is_bounded_and_left_as_it_is_otherwise(bus: MemoryBus
     bus.ensure_topics([TopicSpec("a", 1, looser), TopicSpec("b", 1, {**BOUNDED})])
     bus.alter("b", {"max.message.bytes": "70000"})
     assert bound(bus, ["a", "b", "missing"], "k:9092") == []
-    told = bus.settings(["a", "b"])
-    assert told["a"].items() >= {**BOUNDED, "retention.ms": "5"}.items()
-    assert told["b"]["max.message.bytes"] == "70000", "a tighter one stays"
+    settings = bus.settings(["a", "b"])
+    assert settings["a"].items() >= {**BOUNDED, "retention.ms": "5"}.items()
+    assert settings["b"]["max.message.bytes"] == "70000", "a tighter one stays"
 
 
 def test_what_kafka_forbids_is_told_with_the_command(
@@ -82,9 +82,9 @@ def test_what_kafka_forbids_is_told_with_the_command(
 
     bus.ensure_topics([TopicSpec("a", 1, {**BOUNDED, "compression.type": "producer"})])
     monkeypatch.setattr(bus, "alter", forbidden)
-    (told,) = bound(bus, ["a"], "k:9092")
-    assert told.startswith("a: compression.type: expected uncompressed, got producer: kafka-con")
-    assert told.endswith("--entity-name a --add-config compression.type=uncompressed")
+    (problem,) = bound(bus, ["a"], "k:9092")
+    assert problem.startswith("a: compression.type: expected uncompressed, got producer: kafka-con")
+    assert problem.endswith("--entity-name a --add-config compression.type=uncompressed")
 
 
 def test_every_topic_of_the_product_is_bounded() -> None:
@@ -96,9 +96,9 @@ def test_every_topic_of_the_product_is_bounded() -> None:
 def test_the_job_waits_until_it_is_corrected(stage: Stage, bus: MemoryBus) -> None:
     stage.begin()
     stage.wait_for("waiting")
-    told = stage.told()[-1]
-    assert f"{REPORTS}: message.timestamp.type: expected LogAppendTime" in told.message
-    assert COMMAND.partition("--alter")[2] in told.message
+    report = stage.query_reports()[-1]
+    assert f"{REPORTS}: message.timestamp.type: expected LogAppendTime" in report.message
+    assert COMMAND.partition("--alter")[2] in report.message
     assert stage.queries == []
     assert stage.rules() == 0, "nothing is appended to a log that may not be read"
 

@@ -41,8 +41,8 @@ class Waiting:
     """A process that waits for its turn, in a thread."""
 
     def __init__(self, settings: Settings, lock: Any, *, second: bool) -> None:
-        self.stop, self.beats, self.found = threading.Event(), 0, list[bool]()
-        run: Callable[[], None] = lambda: self.found.append(  # noqa: E731
+        self.stop, self.beats, self.takeovers = threading.Event(), 0, list[bool]()
+        run: Callable[[], None] = lambda: self.takeovers.append(  # noqa: E731
             await_turn(settings, lock, self.stop, self._beat, second=second)
         )
         self.thread = threading.Thread(target=run)
@@ -54,12 +54,12 @@ class Waiting:
     def waits(self) -> bool:
         """Return whether it still waits, after some more looks."""
         seen = self.beats
-        wait_until(lambda: self.beats > seen + 3 or self.found, 10, "it does not look")
-        return not self.found
+        wait_until(lambda: self.beats > seen + 3 or self.takeovers, 10, "it does not look")
+        return not self.takeovers
 
     def result(self) -> bool:
         self.thread.join(10)
-        return self.found[0]
+        return self.takeovers[0]
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ class Trial:
             self.append(partition, 10)
         (self.home / "epoch-1").mkdir(parents=True)
         (folder / "snapshots").mkdir()
-        self.told: list[JobAnswer] = []
+        self.answers: list[JobAnswer] = []
         self.now = NOW
         self.open()
 
@@ -62,7 +62,7 @@ class Trial:
         """A queue and rebuilds as a new driver makes them."""
         path = self.home / "control.json"
         self.queue = RequestQueue(
-            self.bus, TOPICS.control, "kernel", path, lambda: self.now, self.told.append
+            self.bus, TOPICS.control, "kernel", path, lambda: self.now, self.answers.append
         )
         snapshots = self.folder / "snapshots"
         self.rebuilds = StateRebuild(
@@ -74,8 +74,8 @@ class Trial:
         checkpoint = self.home / f"epoch-{epoch}"
         for name in ("commits", "offsets"):
             (checkpoint / name).mkdir(parents=True, exist_ok=True)
-        found = {"sites.reports": {str(at): offset for at, offset in enumerate(offsets)}}
-        (checkpoint / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(found)}")
+        topic_offsets = {"sites.reports": {str(at): offset for at, offset in enumerate(offsets)}}
+        (checkpoint / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(topic_offsets)}")
         (checkpoint / "commits" / "0").write_text("v1\n{}")
 
     def ask(self, id_: str = "1", action: Any = "rebuild", **buckets: Any) -> Control:
@@ -215,7 +215,7 @@ def test_a_snapshot_that_is_another_is_refused_as_it_is_read(trial: Trial, chang
     before = current_epoch(trial.home)
     trial.carry_out(trial.ask(sites_0=place))
     assert current_epoch(trial.home) == before
-    assert [answer.outcome for answer in trial.told] == ["accepted", "refused"]
+    assert [answer.outcome for answer in trial.answers] == ["accepted", "refused"]
     assert trial.queue.rebuild is None
 
 
@@ -340,8 +340,8 @@ def test_a_snapshot_whose_clock_is_past_the_bound_is_refused(trial: Trial) -> No
     start = trial.carry_out(bounded(trial, "1", {"sites/0": NOW}, sites_0=place))
     assert start.offsets["sites/0"] == 5
     trial.carry_out(bounded(trial, "2", {"sites/0": NOW - 1}, sites_0=place))
-    assert trial.told[-1].outcome == "refused"
-    assert trial.told[-1].why == "sites/0: snapshot: its clock is already past the bound"
+    assert trial.answers[-1].outcome == "refused"
+    assert trial.answers[-1].why == "sites/0: snapshot: its clock is already past the bound"
 
 
 def test_bounds_that_cannot_be_read_stop_the_job(trial: Trial) -> None:
@@ -368,9 +368,9 @@ def test_it_is_followed_until_it_has_caught_up(trial: Trial) -> None:
     trial.reached(4, 15, 10)
     trial.now += 2_400
     trial.rebuilds.look(epoch)
-    steps = [(a.step.done, a.step.of) for a in trial.told if a.step is not None]
+    steps = [(a.step.done, a.step.of) for a in trial.answers if a.step is not None]
     assert steps == [(0, 20), (14, 20), (20, 20)]
-    assert trial.told[-1] == JobAnswer("1", "rebuild", "done", "epoch 4: 20 records in 2 s")
+    assert trial.answers[-1] == JobAnswer("1", "rebuild", "done", "epoch 4: 20 records in 2 s")
     assert not trial.rebuilds.under_way(epoch)
     assert sorted(path.name for path in trial.home.glob("epoch-*")) == ["epoch-3", "epoch-4"]
 
@@ -379,7 +379,7 @@ def test_a_bucket_that_is_no_longer_read_is_not_waited_for(trial: Trial) -> None
     trial.carry_out(trial.ask())
     trial.reached(2, 10)
     trial.rebuilds.look(current_epoch(trial.home))
-    assert trial.told[-1].why == "epoch 2: 10 records in 0 s"
+    assert trial.answers[-1].why == "epoch 2: 10 records in 0 s"
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -396,7 +396,7 @@ def test_the_next_driver_finishes_it(trial: Trial, begun: bool) -> None:
     assert (epoch.number, start_of(epoch).ask) == (2, "1")
     trial.reached(2, 10, 10)
     trial.rebuilds.look(epoch)
-    assert trial.told[-1].outcome == "done"
+    assert trial.answers[-1].outcome == "done"
     trial.open()
     assert trial.queue.rebuild is None
 
@@ -432,7 +432,7 @@ def test_another_takes_its_place(trial: Trial) -> None:
     trial.carry_out(trial.ask("1"))
     assert trial.carry_out(trial.ask("2")).ask == "2"
     assert current_epoch(trial.home).number == 3
-    outcomes = [(answer.id, answer.outcome) for answer in trial.told]
+    outcomes = [(answer.id, answer.outcome) for answer in trial.answers]
     assert outcomes == [("1", "accepted"), ("1", "failed"), ("2", "accepted")]
 
 

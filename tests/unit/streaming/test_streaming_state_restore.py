@@ -21,24 +21,26 @@ from wire.sink import encode_headers, encode_state
 from wire.source import decode_placed
 
 EPOCH = 4
-Told = tuple[str, bytes | None, tuple[tuple[str, bytes], ...]]
+EmittedRecord = tuple[str, bytes | None, tuple[tuple[str, bytes], ...]]
 
 
-def folded(history: History, upto: int | None = None) -> tuple[Bucket, dict[str, Any], list[Told]]:
+def folded(
+    history: History, upto: int | None = None
+) -> tuple[Bucket, dict[str, Any], list[EmittedRecord]]:
     """The plain fold of a history's first records: what it last emitted, and all it emitted."""
     bucket = Bucket(history.scenario, 0, EPOCH)
-    last, told = {}, []
+    last, emissions = {}, []
     for one in map(row, history.entries[:upto]):
         record = decode_placed(one.key, one.value, one.time, 0, 1)
         for out in bucket.apply(record, one.offset, one.time):
             if not isinstance(out, DeadLetter):
                 last[out.asset] = out
                 value = encode_state(out) if isinstance(out, StateRecord) else None
-                told.append((out.asset, value, encode_headers(out)))
-    return bucket, last, told
+                emissions.append((out.asset, value, encode_headers(out)))
+    return bucket, last, emissions
 
 
-def states(rows: list[dict[str, Any]]) -> list[Told]:
+def states(rows: list[dict[str, Any]]) -> list[EmittedRecord]:
     """The records of the states topic among what was emitted."""
     return [
         (r["key"].decode(), r["value"], _load_headers(r["headers"]))
@@ -47,9 +49,11 @@ def states(rows: list[dict[str, Any]]) -> list[Told]:
     ]
 
 
-def by_asset(told: list[Told]) -> dict[str, list[Told]]:
+def by_asset(emissions: list[EmittedRecord]) -> dict[str, list[EmittedRecord]]:
     """The records of each asset in order: a change of rule goes through the assets in any."""
-    return {name: [one for one in told if one[0] == name] for name in {one[0] for one in told}}
+    return {
+        name: [one for one in emissions if one[0] == name] for name in {one[0] for one in emissions}
+    }
 
 
 def processor(history: History, start: EpochStart, rule: str) -> TwsTester:
@@ -69,13 +73,13 @@ def test_a_seeded_bucket_goes_on_as_the_fold(tmp_path: Path, seed: int) -> None:
         quiet={"watch/0": history.entries[half - 1].offset},
     )
     spark = processor(history, start, dump_rule(bucket.scenario))
-    found = []
+    emissions = []
     for entry in history.entries[half:]:
-        found += states(feed(spark, [row(entry)]))
-    renewed, rest = found[: len(last)], found[len(last) :]
+        emissions += states(feed(spark, [row(entry)]))
+    renewed, rest = emissions[: len(last)], emissions[len(last) :]
     assert {name for name, _, _ in renewed} == set(last)
-    _, _, told = folded(history)
-    assert by_asset(rest) == by_asset(told[len(before) :])
+    _, _, wanted = folded(history)
+    assert by_asset(rest) == by_asset(wanted[len(before) :])
     assert sorted(renewed) == sorted({one[0]: one for one in before}.values())
 
 
@@ -86,15 +90,15 @@ def test_up_to_where_readers_have_been_only_the_last_record_counts(seed: int, ba
     history = seeded(seed)
     half = len(history.entries) // 2
     _, _, before = folded(history, half)
-    _, _, told = folded(history)
+    _, _, wanted = folded(history)
     start = EpochStart(quiet={"watch/0": history.entries[half - 1].offset})
     spark = processor(history, start, dump_rule(history.scenario))
-    found = []
+    emissions = []
     for at in range(0, len(history.entries), batch):
-        found += states(feed(spark, [row(e) for e in history.entries[at : at + batch]]))
+        emissions += states(feed(spark, [row(e) for e in history.entries[at : at + batch]]))
     newest = {one[0]: one for one in before}
-    assert sorted(found[: len(newest)]) == sorted(newest.values())
-    assert by_asset(found[len(newest) :]) == by_asset(told[len(before) :])
+    assert sorted(emissions[: len(newest)]) == sorted(newest.values())
+    assert by_asset(emissions[len(newest) :]) == by_asset(wanted[len(before) :])
 
 
 def test_a_record_is_packed_and_unpacked() -> None:

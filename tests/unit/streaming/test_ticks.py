@@ -135,8 +135,8 @@ class Clocks:
 
     def __init__(self) -> None:
         self.time = NOW
-        self.told: list[Mapping[str, ClockBehind]] = []
-        self.clocks = BrokerClocks(PLACES, self.told.append)
+        self.reports: list[Mapping[str, ClockBehind]] = []
+        self.clocks = BrokerClocks(PLACES, self.reports.append)
 
     def tick(self, behind: int, other: int = 0) -> None:
         """Have a second pass, and a tick appended to each partition so far behind, ms."""
@@ -150,27 +150,27 @@ def test_a_clock_that_is_behind_for_ten_seconds_is_told_once_and_its_end_too() -
     seen = Clocks()
     for _ in range(10):
         seen.tick(BACK)
-    assert seen.told == []
+    assert seen.reports == []
     for _ in range(5):
         seen.tick(BACK)
-    assert seen.told == [{"sites/0": ClockBehind(BACK, NOW + 1_000)}]
+    assert seen.reports == [{"sites/0": ClockBehind(BACK, NOW + 1_000)}]
     seen.tick(0)
     seen.tick(0)
-    assert seen.told[1:] == [{}]
+    assert seen.reports[1:] == [{}]
 
 
 def test_five_seconds_behind_are_none() -> None:
     seen = Clocks()
     for _ in range(20):
         seen.tick(5_000, other=5_001)
-    assert seen.told == [{"sites/1": ClockBehind(5_001, NOW + 1_000)}]
+    assert seen.reports == [{"sites/1": ClockBehind(5_001, NOW + 1_000)}]
 
 
 def test_a_tick_at_the_right_time_begins_the_ten_seconds_anew() -> None:
     seen = Clocks()
     for number in range(40):
         seen.tick(BACK if number % 10 else 0)
-    assert seen.told == []
+    assert seen.reports == []
 
 
 def test_a_slow_delivery_is_no_clock_that_is_behind() -> None:
@@ -178,31 +178,31 @@ def test_a_slow_delivery_is_no_clock_that_is_behind() -> None:
     seen = Clocks()
     for _ in range(20):
         seen.tick(-8_000)
-    assert seen.told == []
+    assert seen.reports == []
     for _ in range(20):
         seen.tick(BACK - 8_000)  # so long a way makes the clock look less behind, not right
-    assert [set(told) for told in seen.told] == [{"sites/0"}]
+    assert [set(report) for report in seen.reports] == [{"sites/0"}]
 
 
 def test_each_partition_is_told_of_and_a_clock_that_moves_on() -> None:
     seen = Clocks()
     for number in range(15):
         seen.tick(BACK, other=BACK if number > 2 else 0)
-    assert [set(told) for told in seen.told] == [{"sites/0"}, {"sites/0", "sites/1"}]
+    assert [set(report) for report in seen.reports] == [{"sites/0"}, {"sites/0", "sites/1"}]
     seen.tick(BACK + 5_000, other=BACK)
-    assert len(seen.told) == 2
+    assert len(seen.reports) == 2
     seen.tick(BACK + 5_001, other=BACK)
-    assert seen.told[2]["sites/0"] == ClockBehind(BACK + 5_001, NOW + 1_000)
+    assert seen.reports[2]["sites/0"] == ClockBehind(BACK + 5_001, NOW + 1_000)
 
 
 def test_the_ticker_compares_append_times_with_the_time_of_sending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    driver, told = [NOW], list[Mapping[str, ClockBehind]]()
+    driver, reports = [NOW], list[Mapping[str, ClockBehind]]()
     monkeypatch.setattr("streaming.job.ticks.time", lambda: driver[0] / 1000)
     bus = MemoryBus(lambda: driver[0] - BACK)
     bus.ensure_topics([TopicSpec(PLACE[0], 1, {})])
-    clocks, producer = BrokerClocks({"sites/0": PLACE}, told.append), bus.producer()
+    clocks, producer = BrokerClocks({"sites/0": PLACE}, reports.append), bus.producer()
     ticker = Ticker(bus, [PLACE], 250, clocks=clocks)
     for _ in range(11):
         bus.stop()
@@ -211,7 +211,7 @@ def test_the_ticker_compares_append_times_with_the_time_of_sending(
         bus.start()
         producer.poll(0)  # it is appended, and confirmed, a second after it was sent
         clocks.report()
-    assert told == [{"sites/0": ClockBehind(BACK - 1_000, NOW)}]
+    assert reports == [{"sites/0": ClockBehind(BACK - 1_000, NOW)}]
 
 
 def reported(bus: MemoryBus) -> list[QueryReport]:
@@ -234,9 +234,9 @@ def test_clocks_are_reported_at_once_and_with_all_that_follows() -> None:
     report.judged_clocks(behind)
     report.batch({"batchId": 4})
     report.judged_clocks({})
-    told = reported(bus)
-    assert [each.clocks_behind for each in told] == [{}, behind, behind, {}]
-    assert [each.message for each in told[:2]] == ["all is well"] * 2
+    reports = reported(bus)
+    assert [each.clocks_behind for each in reports] == [{}, behind, behind, {}]
+    assert [each.message for each in reports[:2]] == ["all is well"] * 2
 
 
 def test_without_ticks_nothing_is_said_of_clocks(tmp_path: Path) -> None:

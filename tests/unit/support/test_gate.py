@@ -13,8 +13,8 @@ FOLDERS = ("unit", "web", "integration", "e2e")
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_what_a_plain_run_leaves_out_names_its_guard_in_it(folder: str) -> None:
-    found = guarded(ROOT, f"tests/{folder}")
-    assert [f"{test}: {why}" for test, guard in found if (why := fault(ROOT, guard))] == []
+    guards = guarded(ROOT, f"tests/{folder}")
+    assert [f"{test}: {why}" for test, guard in guards if (why := fault(ROOT, guard))] == []
 
 
 LEFT_OUT = """\
@@ -75,8 +75,8 @@ def test_the_marks_of_files_and_tests_are_found_and_those_of_cases_are_not(root:
     ],
 )
 def test_a_guard_is_a_test_of_a_plain_run(root: Path, guard: str | None, why: str | None) -> None:
-    found = fault(root, guard)
-    assert found == (f"{guard} {why}" if guard and why else why)
+    problem = fault(root, guard)
+    assert problem == (f"{guard} {why}" if guard and why else why)
 
 
 def test_a_trial_is_left_out_too(root: Path) -> None:

@@ -44,10 +44,10 @@ def log() -> SharedLog:
 @cache
 def judged() -> Judged:
     """The plain fold over them."""
-    found = Judged()
+    judgement = Judged()
     for (scenario, _), messages in log().messages(TOPICS):
-        found.fold(TOPICS, messages, PARTITIONS[scenario])
-    return found
+        judgement.fold(TOPICS, messages, PARTITIONS[scenario])
+    return judgement
 
 
 @pytest.mark.extensive(
@@ -161,7 +161,7 @@ def test_portions_are_the_whole_log_in_order() -> None:
 
 
 def test_versions_that_commands_name_are_those_of_earlier_records() -> None:
-    lines = [line for found in log().lines.values() for line in found]
+    lines = [line for partition_lines in log().lines.values() for line in partition_lines]
     naming = [line for line in lines if line.refers is not None and OFFSET in (line.value or b"")]
     assert len(naming) > 100
     for line in naming:

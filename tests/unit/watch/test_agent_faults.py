@@ -62,10 +62,10 @@ def test_every_kind_has_words_in_its_order() -> None:
     assert get_args(Kind) == KINDS
     assert [kind for kind in KINDS if kind in REPORTED_KINDS] == list(REPORTED_KINDS)
     for kind in KINDS:
-        told = said(ATTACK, "waf-1", Fault(kind, assets=2, of=3, ms=360_000, said="clear"))
-        assert told.text[:1].isupper()
-        assert not told.text.endswith(".")
-        assert told.todo.endswith(".")
+        fault_text = said(ATTACK, "waf-1", Fault(kind, assets=2, of=3, ms=360_000, said="clear"))
+        assert fault_text.text[:1].isupper()
+        assert not fault_text.text.endswith(".")
+        assert fault_text.todo.endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -191,12 +191,12 @@ def test_in_a_life_cycle_nobody_is_missed() -> None:
 # ---- what is told -------------------------------------------------------------------------------
 
 
-def kinds_told(*found: Fault) -> list[str]:
-    return [fault.kind for fault in _reported(found, NOW)]
+def reported_kinds(*faults: Fault) -> list[str]:
+    return [fault.kind for fault in _reported(faults, NOW)]
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "reported"),
     [
         (Fault("ahead", NOW - 10_000, assets=2), True),
         (Fault("ahead", NOW - 10_000, assets=1), False),
@@ -213,27 +213,27 @@ def kinds_told(*found: Fault) -> list[str]:
     ],
 )
 def test_a_fault_is_told_once_it_lasts_and_shows_in_several_places(
-    fault: Fault, told: bool
+    fault: Fault, reported: bool
 ) -> None:
-    assert bool(kinds_told(fault)) is told
+    assert bool(reported_kinds(fault)) is reported
 
 
 def test_reports_out_of_order_are_told_once_they_come_again_and_again() -> None:
     slow = replace(ATTACK, vote_lifetime=15 * MINUTE)
 
-    def told(minutes: int) -> list[str]:
+    def kinds(minutes: int) -> list[str]:
         runs = {"late": run(minutes)}
         of = AgentFacts(agent(), Lately(Late(late=minutes, last=NOW), runs), {}, NOW)
-        return kinds_told(*faults_of(slow, of, NOW))
+        return reported_kinds(*faults_of(slow, of, NOW))
 
-    assert told(8) == ["late"]
-    assert told(7) == []
+    assert kinds(8) == ["late"]
+    assert kinds(7) == []
 
 
 def test_one_cause_is_told_once() -> None:
     contradiction = Fault("contradiction", NOW - HOUR, assets=3)
-    assert kinds_told(contradiction, Fault("behind", minutes=3)) == ["behind"]
-    assert kinds_told(contradiction) == ["contradiction"]
+    assert reported_kinds(contradiction, Fault("behind", minutes=3)) == ["behind"]
+    assert reported_kinds(contradiction) == ["contradiction"]
     late = Lately(Late(late=3, last=NOW), {"late": run(3)})
     rows = {"contradiction": counted("contradiction")}
     of = AgentFacts(agent(), late, rows, NOW)

@@ -137,11 +137,11 @@ def read_or_fault(text: str, labels: Any) -> Filter | FilterError:
 @settings(max_examples=examples(250), deadline=None)
 @given(TEXTS, st.sampled_from([None, frozenset(), frozenset(["tier"])]))
 def test_any_text_is_a_filter_or_says_where_it_is_none(text: str, labels: Any) -> None:
-    found = read_or_fault(text, labels)
-    if isinstance(found, Filter):
-        assert read(str(found)) == found
+    filter_or_fault = read_or_fault(text, labels)
+    if isinstance(filter_or_fault, Filter):
+        assert read(str(filter_or_fault)) == filter_or_fault
     else:
-        assert 0 <= found.start < found.end <= len(text)
+        assert 0 <= filter_or_fault.start < filter_or_fault.end <= len(text)
 
 
 # ---- what it finds ------------------------------------------------------------------------------
@@ -308,8 +308,8 @@ def test_the_database_finds_what_the_filter_matches(seed: int) -> None:
     for text in (*TERMS, *(f"-{term}" for term in TERMS), *pairs):
         wanted = read(text)
         expected = {sight.asset for sight in sights if wanted.matches(sight, NOW)}
-        found = query.rows(wanted, attack(), NOW)
-        assert set(found.values_list("asset", flat=True)) == expected, text
+        rows = query.rows(wanted, attack(), NOW)
+        assert set(rows.values_list("asset", flat=True)) == expected, text
         some += 0 < len(expected) < len(NAMES)
     assert some > 60, "most tell some from others"
 
@@ -342,14 +342,14 @@ def order_of_row(row: AssetState) -> tuple[int, int, str]:
 def pages(wanted: Filter, limit: int, skip: set[str]) -> tuple[list[str], list[Any]]:
     """The names of page after page, as a reader follows them."""
     shown: list[str] = []
-    found, after = [], None
+    board_pages, after = [], None
     for _ in range(30):
         page = search.find(attack(), (), wanted, NOW, after=after, limit=limit, skip=skip)
-        found.append(page)
+        board_pages.append(page)
         names = [ORDERS[json_of(record)] for record in page.records]
         shown += [name for *_, name in names]
         if page.stopped is None and len(page.records) < limit:
-            return shown, found
+            return shown, board_pages
         after = page.stopped or names[-1]
     raise AssertionError("pages without an end")
 
@@ -373,12 +373,12 @@ def test_page_after_page_shows_what_matches_once(seed: int, near: None) -> None:
     dice, stopped = random.Random(seed), 0
     for text in dice.sample((*TERMS, *(f"-{term}" for term in TERMS)), 40):
         wanted, skip = read(text), {dice.choice(NAMES)}
-        shown, found = pages(wanted, dice.choice([2, 4]), skip)
+        shown, board_pages = pages(wanted, dice.choice([2, 4]), skip)
         matching = [s.asset for s in sights if wanted.matches(s, NOW) and s.asset not in skip]
         assert shown == matching, text
-        assert found[0].total == len(matching) or found[0].least, text
-        assert found[0].total <= len(matching), text
-        stopped += any(page.stopped for page in found)
+        assert board_pages[0].total == len(matching) or board_pages[0].least, text
+        assert board_pages[0].total <= len(matching), text
+        stopped += any(page.stopped for page in board_pages)
     assert stopped, "some walks ended early"
 
 

@@ -237,10 +237,10 @@ def test_whatever_the_fold_emits_round_trips(history: History) -> None:
             continue
         value = encode_state(record) if isinstance(record, StateRecord) else None
         read = decode_state(record.asset.encode(), value, encode_headers(record))
-        assert as_told(read) == as_told(record)
+        assert as_carried(read) == as_carried(record)
 
 
-def as_told(record: StateRecord | Tombstone) -> StateRecord | Tombstone:
+def as_carried(record: StateRecord | Tombstone) -> StateRecord | Tombstone:
     """Without what a record does not carry: the order of votes in time, how old they were, and that
     one turned worse once."""
     if isinstance(record, Tombstone):

@@ -103,11 +103,11 @@ def test_the_example_of_the_docs_is_right():
     text = DOC[DOC.index("## Signatures") :]
     example = re.search(r"```text\n(.*?)```", text, re.DOTALL)
     assert example is not None
-    told = dict(re.findall(r"^(\w+(?: id)?) +(.*)$", example[1], re.MULTILINE))
-    key, at = Key(told["key id"], told["secret"]), int(told["time"])
-    asset, whole = told["key"].encode(), signed(told["unsigned"], told["signature"])
-    assert sign(told["unsigned"].encode(), told["topic"], asset, key, at) == whole
-    trust = Trust(told["topic"], lambda: Ring((key,)))
+    fields = dict(re.findall(r"^(\w+(?: id)?) +(.*)$", example[1], re.MULTILINE))
+    key, at = Key(fields["key id"], fields["secret"]), int(fields["time"])
+    asset, whole = fields["key"].encode(), signed(fields["unsigned"], fields["signature"])
+    assert sign(fields["unsigned"].encode(), fields["topic"], asset, key, at) == whole
+    trust = Trust(fields["topic"], lambda: Ring((key,)))
     assert trust.fault(asset, whole, at) is None
 
 

@@ -251,9 +251,9 @@ REFUSED_REPORTS: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize("case", REFUSED_REPORTS)
 def test_a_report_refused_for_its_state_or_time_names_its_agent_and_what_it_says(case):
     value, said, reason, *fault = REFUSED_REPORTS[case]
-    found = read(value)
-    assert found == RefusedReport("shop", "w", said, reason, *fault)
-    refusal = refusal_of(found)
+    record = read(value)
+    assert record == RefusedReport("shop", "w", said, reason, *fault)
+    refusal = refusal_of(record)
     assert refusal == Unreadable(reason)
     assert refusal.path == ("reported_at" if reason == "bad-time" else "state")
     assert refusal.expected
@@ -571,11 +571,11 @@ REFUSALS = {
 @pytest.mark.parametrize("case", REFUSALS)
 def test_a_command_whose_id_and_asset_can_be_read_is_refused_by_an_answer(case):
     value, reason = REFUSALS[case]
-    found = read(value)
-    assert isinstance(found, Refusal)
-    assert (found.asset, found.id) == ("shop", ID)
-    assert found.reason.startswith(reason)
-    assert found.user in ("olga", "")
+    record = read(value)
+    assert isinstance(record, Refusal)
+    assert (record.asset, record.id) == ("shop", ID)
+    assert record.reason.startswith(reason)
+    assert record.user in ("olga", "")
 
 
 @pytest.mark.parametrize("text", ["1.42.0", "000001.0000000000000000042.0000000000000"])
@@ -614,13 +614,13 @@ FIELDS = ("agent", "state", "reported_at", "detail", "id", "user", "reason", "un
 )
 def test_any_json_in_any_field_never_raises(kind: str, fields: dict[str, Any]) -> None:
     value = json.dumps({"id": ID, "agent": "w", "user": "u", **fields, "type": kind}).encode()
-    found = refusal_of(read(value))
-    if found is not None:
-        assert found.reason in DEAD_LETTER_REASONS
-        assert found.expected
-        assert len(found.path) <= 80
-        assert len(found.expected) <= 300
-        assert 0 < len(found.given) <= 80
+    refusal = refusal_of(read(value))
+    if refusal is not None:
+        assert refusal.reason in DEAD_LETTER_REASONS
+        assert refusal.expected
+        assert len(refusal.path) <= 80
+        assert len(refusal.expected) <= 300
+        assert 0 < len(refusal.given) <= 80
 
 
 def _is_strict_json(text: str) -> bool:
@@ -674,13 +674,13 @@ HOSTILE = {
 @pytest.mark.parametrize("case", HOSTILE)
 @pytest.mark.spread(4)
 def test_hostile_bytes_never_raise(case):
-    found = read(HOSTILE[case])
-    if isinstance(found, Unreadable):
-        assert found.reason in ("not-json", "too-large")
+    record = read(HOSTILE[case])
+    if isinstance(record, Unreadable):
+        assert record.reason in ("not-json", "too-large")
     else:
-        assert (found.agent, found.state) == ("w", "up")
-        assert (found.detail is None) is (found.detail_fault is not None)
-        assert len((found.detail or "").encode()) <= MAX_DETAIL
+        assert (record.agent, record.state) == ("w", "up")
+        assert (record.detail is None) is (record.detail_fault is not None)
+        assert len((record.detail or "").encode()) <= MAX_DETAIL
 
 
 @fast
@@ -857,5 +857,5 @@ def test_a_task_that_makes_no_sense_is_refused_with_its_field(fields, reason):
 @pytest.mark.parametrize("task", [None, 5, "", ID + "0"])
 def test_a_cancel_that_names_no_task_is_refused(task):
     data = {"type": "cancel", "id": ID, "user": "olga", "task": task}
-    found = decode_source(b"a", json.dumps(data).encode(), NOW)
-    assert found == Refusal("a", ID, "olga", "task: expected a UUID")
+    record = decode_source(b"a", json.dumps(data).encode(), NOW)
+    assert record == Refusal("a", ID, "olga", "task: expected a UUID")

@@ -83,8 +83,8 @@ def text(response: Any) -> str:
 
 
 def assets(response: Any) -> list[str]:
-    found = re.findall(r'<tr role="row"[^>]*data-asset="([^"]*)"', response.content.decode())
-    return [html.unescape(name) for name in found]
+    names = re.findall(r'<tr role="row"[^>]*data-asset="([^"]*)"', response.content.decode())
+    return [html.unescape(name) for name in names]
 
 
 def test_rows_come_by_severity_then_the_newest(client: Client, world: World):
@@ -195,11 +195,11 @@ def test_marks_of_a_row(client: Client, world: World):
     world.report("lonely", "clear", "waf-1")
     world.command("set", "b.example", state="clear", until=now_ms() + 60_000)
     world.write()
-    found = text(client.get("/"))
+    page = text(client.get("/"))
     began = r"a\.example Under attack INC-\d+ \d s "
-    assert re.search(began + r"Clear in [\dms ]+ s reported by waf", found)
-    assert re.search(r"b\.example Clear pinned (5\d s|1 m 00 s) ", found)
-    assert re.search(r"lonely Clear unconfirmed", found)
+    assert re.search(began + r"Clear in [\dms ]+ s reported by waf", page)
+    assert re.search(r"b\.example Clear pinned (5\d s|1 m 00 s) ", page)
+    assert re.search(r"lonely Clear unconfirmed", page)
     body = client.get("/").content.decode()
     assert 'aria-label="3 votes: 3 Clear"' in body
     assert 'title="waf-1: Clear"' in body
@@ -207,11 +207,11 @@ def test_marks_of_a_row(client: Client, world: World):
 
 def row_of(response: Any, asset: str) -> str:
     """The markup of one row."""
-    found = re.search(
+    match = re.search(
         rf'<tr role="row"[^>]*data-asset="{asset}".*?</tr>', response.content.decode(), re.DOTALL
     )
-    assert found
-    return found[0]
+    assert match
+    return match[0]
 
 
 def test_a_disputed_pin_is_never_plain_green(client: Client, world: World):
@@ -330,13 +330,13 @@ def test_the_panel_says_why(client: Client, world: World):
     world.report("a.example", "clear", "waf-2")
     world.command("set", "a.example", state="suspicious")
     world.write()
-    found = text(client.get("/s/attack/a/a.example/"))
-    assert "Pinned by olga , no end “a drill” Without it: Under attack" in found
-    assert "Suspicious: pinned by olga; under it the votes give Under attack" in found
-    assert "Under attack weight 3 of 4 (3 needed) – decides" in found
-    assert re.search(r"scrubber-a Under attack differs 0 s 1 m 29 s 2", found)
+    page = text(client.get("/s/attack/a/a.example/"))
+    assert "Pinned by olga , no end “a drill” Without it: Under attack" in page
+    assert "Suspicious: pinned by olga; under it the votes give Under attack" in page
+    assert "Under attack weight 3 of 4 (3 needed) – decides" in page
+    assert re.search(r"scrubber-a Under attack differs 0 s 1 m 29 s 2", page)
     what = r"History Suspicious [\d:]+ UTC set by olga .* Under attack [\d:]+ UTC reported"
-    assert re.search(what, found)
+    assert re.search(what, page)
 
 
 def test_page_panel_and_facts(client: Client, world: World):
@@ -359,9 +359,9 @@ def test_a_purged_asset_keeps_its_history(client: Client, world: World):
     world.report("a.example", "clear")
     world.command("purge", "a.example")
     world.write()
-    found = text(client.get("/s/attack/a/a.example/"))
-    assert "Not on the board" in found
-    assert "Purged" in found
+    page = text(client.get("/s/attack/a/a.example/"))
+    assert "Not on the board" in page
+    assert "Purged" in page
     assert client.get("/s/attack/a/never.seen/").status_code == 404
     assert assets(client.get("/")) == []
 

@@ -66,8 +66,10 @@ def test_a_page_is_sorted_as_its_address_says(client: Client, board: World) -> N
     assert rows(client, sort="votes")[0] == "c.example"
     assert rows(client, sort="-votes")[0] == "b.example"
     for sort, way in (("since", -1), ("-since", 1)):
-        found = client.get("/", {"scenario": "attack", "sort": sort}).context["rows"]
-        assert [row["since"] * way for row in found] == sorted(row["since"] * way for row in found)
+        page_rows = client.get("/", {"scenario": "attack", "sort": sort}).context["rows"]
+        assert [row["since"] * way for row in page_rows] == sorted(
+            row["since"] * way for row in page_rows
+        )
     assert all(len(rows(client, sort=name)) == 4 for name, _ in orders(scenarios()["attack"]))
 
 
@@ -75,21 +77,21 @@ def test_heads_lead_from_order_to_order(client: Client, board: World) -> None:
     query, seen = {"scenario": "attack"}, []
     for _ in range(3):
         page = client.get("/", query).content.decode()
-        found = re.search(
+        match = re.search(
             r'class="col-asset"( aria-sort="(\w+)")?><a class="sort" href="([^"]*)"', page
         )
-        assert found
-        seen.append(found[2])
-        query = dict(re.findall(r"(\w+)=([^&]*)", html.unescape(found[3])))
+        assert match
+        seen.append(match[2])
+        query = dict(re.findall(r"(\w+)=([^&]*)", html.unescape(match[3])))
     assert seen == [None, "ascending", "descending"]
     assert "sort" not in query
 
 
 def test_the_file_has_all_that_the_filter_finds(client: Client, board: World) -> None:
-    found = lines(client.get("/board.csv", {"scenario": "attack"}))
-    assert [line["asset"] for line in found] == sorted(line["asset"] for line in found)
-    assert len(found) == 4
-    pinned = found[-1]
+    file_lines = lines(client.get("/board.csv", {"scenario": "attack"}))
+    assert [line["asset"] for line in file_lines] == sorted(line["asset"] for line in file_lines)
+    assert len(file_lines) == 4
+    pinned = file_lines[-1]
     assert (pinned["state"], pinned["label"]) == ("clear", "Clear")
     assert (pinned["disputed"], pinned["underlying"]) == ("under-attack", "under-attack")
     assert pinned["pinned_by"] == "olga"
@@ -108,13 +110,13 @@ def test_the_file_says_who_is_in_doubt_and_why(client: Client, world: World) -> 
     world.job.put("attack", Report("a.example", "waf-1", "odd"))
     world.job.put("attack", Report("a.example", "=cmd", None))  # type: ignore[arg-type]
     world.write()
-    (found,) = lines(client.get("/board.csv", {"scenario": "attack", "q": "has:doubt"}))
-    assert found["in_doubt"] == (
+    (line,) = lines(client.get("/board.csv", {"scenario": "attack", "q": "has:doubt"}))
+    assert line["in_doubt"] == (
         "'=cmd (its reports are refused: no state); "
         "waf-1 (says odd, which this board does not know)"
     )
-    assert found["votes"] == "waf-1=clear (in doubt) waf-2=clear"
-    assert (found["disputed"], found["cause"]) == ("unreadable", "report of =cmd not taken")
+    assert line["votes"] == "waf-1=clear (in doubt) waf-2=clear"
+    assert (line["disputed"], line["cause"]) == ("unreadable", "report of =cmd not taken")
 
 
 def test_the_file_refuses_what_is_no_filter(client: Client, board: World) -> None:
@@ -133,8 +135,8 @@ def test_a_state_is_named_by_its_label_everywhere(client: Client, board: World, 
     assert rows(client, q=f'state:"{named}"') == [asset]
     token = bearer(make_user("manager"))
     for given in ({"state": named}, {"q": f'state:"{named}"'}):
-        found = client.get("/api/v1/scenarios/attack/assets", given, headers=token).json()
-        assert [each["asset"] for each in found["items"]] == [asset]
+        answer = client.get("/api/v1/scenarios/attack/assets", given, headers=token).json()
+        assert [each["asset"] for each in answer["items"]] == [asset]
     for scenario in ("", "attack"):
         for given in ({"state": named}, {"q": f'state:"{named}"'}):
             page = client.get("/events/", {"scenario": scenario, **given}).content.decode()

@@ -128,8 +128,8 @@ def test_the_first_page_by_a_detail_has_the_first_of_all_that_match(
     assert names(sort="rate") == ["zoo", "big"]
     assert names(sort="-rate") == ["sma", "oth"]
     assert names(sort="kind") == ["big", "sma"]
-    for found in ("kind:s*", "agent:waf-1", "since:>1h", "state:under-attack", "example"):
-        assert names(sort="rate", q=found) == ["zoo", "big"], found
+    for text in ("kind:s*", "agent:waf-1", "since:>1h", "state:under-attack", "example"):
+        assert names(sort="rate", q=text) == ["zoo", "big"], text
     assert names(sort="-rate", q="kind:scraping") == ["oth", "zoo"]
     assert names(sort="-rate", wall="1") == ["oth", "big"], "a wall has the board's first"
     page = client.get("/", {"scenario": "attack", "sort": "rate"}).context
@@ -148,8 +148,8 @@ def test_files_and_rest_have_the_details(client: Client, user: User, wave: None)
     assert (line["detail_kind"], line["detail_rate"]) == ("syn-flood", "41200")
     assert line["detail_source"] == "198.18.0.0/24"
     for path in ("assets?q=rate:>40k", "assets/big.example"):
-        found = client.get(f"/api/v1/scenarios/attack/{path}", headers=bearer(user)).json()
-        [item] = found.get("items", [found])
+        rest = client.get(f"/api/v1/scenarios/attack/{path}", headers=bearer(user)).json()
+        [item] = rest.get("items", [rest])
         assert item["details"] == {
             "kind": "syn-flood", "rate": 41_200, "source": "198.18.0.0/24",
         }  # fmt: skip
@@ -168,9 +168,9 @@ def test_links_are_on_the_pages_of_an_asset_and_in_rest(
     runbook = "https://wiki.example/runbooks/attack/gold%20%26%20more"
     assert f'href="{runbook}"' in client.get(f"/s/attack/a/{name}/").content.decode()
     path = f"/api/v1/scenarios/attack/assets/{name}"
-    found = client.get(path, headers=bearer(user)).json()["links"]
-    assert [link["title"] for link in found] == ["WAF", "Runbook"]
-    assert found[1]["url"] == runbook
+    links = client.get(path, headers=bearer(user)).json()["links"]
+    assert [link["title"] for link in links] == ["WAF", "Runbook"]
+    assert links[1]["url"] == runbook
     known_incident(7)
     of_shop = '<bdi>shop</bdi>:</span> <a href="https://waf.example/sites/shop"'
     assert of_shop in client.get("/incidents/INC-7/").content.decode()

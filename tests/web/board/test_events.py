@@ -115,7 +115,7 @@ def test_the_filter_is_the_boards_language(world: World, client: Client) -> None
         at=1,
         shown=True,
     )
-    for text, found in {
+    for text, assets in {
         "agent:waf-1": ["cmd-1", "shop-1"],
         "agent:waf-1*": ["cmd-1", "shop-1"],
         "agent:waf-7": ["shop-2"],
@@ -129,21 +129,21 @@ def test_the_filter_is_the_boards_language(world: World, client: Client) -> None
         "since:<1h shop-2": ["shop-2"],
         "since:>1h": [],
     }.items():
-        assert sorted(shown(client, "?" + urlencode({"scenario": "*", "q": text}))) == found, text
+        assert sorted(shown(client, "?" + urlencode({"scenario": "*", "q": text}))) == assets, text
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("pending:yes", "pending is not asked of events: expected state, since, agent, name or"),
         ("sate:clear", "there is no key sate; did you mean state"),
         ("since:soon", "since"),
     ],
 )
-def test_what_no_event_says_is_named(world: World, client: Client, text: str, told: str) -> None:
+def test_what_no_event_says_is_named(world: World, client: Client, text: str, message: str) -> None:
     answer = client.get("/events/", {"q": text})
     assert answer.status_code == 422
-    assert told in answer.content.decode()
+    assert message in answer.content.decode()
     assert f'value="{text}"' in answer.content.decode()
     assert client.get("/events/events.csv", {"q": text}).status_code == 422
 

@@ -59,18 +59,18 @@ def page_of(client: Client, query: str = "?hours=1") -> str:
 
 def section(page: str, key: str) -> str:
     """A part of the page, by the key that it is renewed by."""
-    found = re.search(rf'<section data-key="{key}".*?</section>', page, re.DOTALL)
-    assert found, f"no {key}"
-    return found[0]
+    match = re.search(rf'<section data-key="{key}".*?</section>', page, re.DOTALL)
+    assert match, f"no {key}"
+    return match[0]
 
 
 def test_open_incidents_are_listed_the_most_severe_first(night: World, client: Client):
-    found = section(page_of(client), "open-attack")
-    assert "Attacks: 3 open" in found
-    assert "1 acknowledged" in found
-    assert re.findall(r'<tr data-key="([^"]+)"', found)[0] == "held"
-    assert "calm" not in re.findall(r'<tr data-key="([^"]+)"', found)
-    held = re.search(r'<tr data-key="held".*?</tr>', found, re.DOTALL)
+    part = section(page_of(client), "open-attack")
+    assert "Attacks: 3 open" in part
+    assert "1 acknowledged" in part
+    assert re.findall(r'<tr data-key="([^"]+)"', part)[0] == "held"
+    assert "calm" not in re.findall(r'<tr data-key="([^"]+)"', part)
+    held = re.search(r'<tr data-key="held".*?</tr>', part, re.DOTALL)
     assert held
     assert "<bdi>operator</bdi>, ends in" in held[0]
     assert "on the phone" in held[0]
@@ -78,13 +78,13 @@ def test_open_incidents_are_listed_the_most_severe_first(night: World, client: C
 
 
 def test_changes_say_from_where_to_where_and_the_worst_between(night: World):
-    found = {each.asset: each for each in summary.moves(scenarios()["attack"], 0).listed}
-    flapping = found["flapping"]
+    changes = {each.asset: each for each in summary.moves(scenarios()["attack"], 0).listed}
+    flapping = changes["flapping"]
     assert (flapping.before, flapping.after, flapping.worst) == ("", "suspicious", "under-attack")
     assert flapping.n == 3
     assert flapping.worse_between
-    assert not found["held"].worse_between
-    assert found["held"].before == ""
+    assert not changes["held"].worse_between
+    assert changes["held"].before == ""
 
 
 def test_changes_are_those_since_the_time_and_the_newest_are_looked_at(
@@ -93,12 +93,12 @@ def test_changes_are_those_since_the_time_and_the_newest_are_looked_at(
     scenario = scenarios()["attack"]
     assert summary.moves(scenario, now_ms() + HOUR_MS).listed == []
     monkeypatch.setattr(summary, "LOOKED_AT", 1)
-    found = summary.moves(scenario, 0)
-    assert (len(found.listed), found.cut) == (1, True)
+    changes = summary.moves(scenario, 0)
+    assert (len(changes.listed), changes.cut) == (1, True)
     monkeypatch.setattr(summary, "LOOKED_AT", 1_000)
     monkeypatch.setattr(summary, "MOST", 2)
-    found = summary.moves(scenario, 0)
-    assert (len(found.listed), found.total, found.cut) == (2, 3, False)
+    changes = summary.moves(scenario, 0)
+    assert (len(changes.listed), changes.total, changes.cut) == (2, 3, False)
 
 
 def test_the_rest_is_told_too(night: World, client: Client):
@@ -116,13 +116,13 @@ def test_a_calm_that_is_disputed_is_open(client: Client, world: World):
     world.report("pinned", "under-attack")
     world.command("set", "pinned", state="clear")
     world.write()
-    found = section(page_of(client), "open-attack")
-    assert "Attacks: 1 open" in found
-    assert re.findall(r'<tr data-key="([^"]+)"', found) == ["pinned"]
-    assert re.search(r"Clear\b.*disputed:.*Under attack\b", found, re.DOTALL)
-    told = client.get("/handover/text/?hours=1").content.decode()
+    part = section(page_of(client), "open-attack")
+    assert "Attacks: 1 open" in part
+    assert re.findall(r'<tr data-key="([^"]+)"', part) == ["pinned"]
+    assert re.search(r"Clear\b.*disputed:.*Under attack\b", part, re.DOTALL)
+    markdown = client.get("/handover/text/?hours=1").content.decode()
     assert re.search(
-        r"\*\*pinned\*\*: Clear for \d+ s, disputed: somebody says, or said, Under attack", told
+        r"\*\*pinned\*\*: Clear for \d+ s, disputed: somebody says, or said, Under attack", markdown
     )
 
 
@@ -135,13 +135,15 @@ def test_agents_in_doubt_are_told_of_what_is_open_and_of_what_is_calm(client: Cl
     world.write()
     page = page_of(client)
     assert 'title="in doubt: waf-*9* (clock 6 min ahead)"' in section(page, "open-attack")
-    found = section(page, "doubted")
-    assert "waf-*9* (clock 6 min ahead)" in found
-    assert re.findall(r"<bdi>(\w+)</bdi></a> \(Attacks\)", found) == ["calm"]
-    told = client.get("/handover/text/?hours=1").content.decode()
+    part = section(page, "doubted")
+    assert "waf-*9* (clock 6 min ahead)" in part
+    assert re.findall(r"<bdi>(\w+)</bdi></a> \(Attacks\)", part) == ["calm"]
+    markdown = client.get("/handover/text/?hours=1").content.decode()
     doubt = r"in doubt: waf-\\\*9\\\* \(clock 6 min ahead\)"
-    assert re.search(rf"\*\*hot\*\*: Under attack for \d+ s, {doubt}", told)
-    assert re.search(rf"## In a good state, but in doubt\n\n- \*\*calm\*\*: Clear, {doubt}\n", told)
+    assert re.search(rf"\*\*hot\*\*: Under attack for \d+ s, {doubt}", markdown)
+    assert re.search(
+        rf"## In a good state, but in doubt\n\n- \*\*calm\*\*: Clear, {doubt}\n", markdown
+    )
 
 
 # ---- what is no incident ----------------------------------------------------------------------
@@ -168,9 +170,9 @@ def test_of_a_life_cycle_what_has_an_alarming_colour_is_open(
     world.report("order-2", lost.name, scenario="orders")
     world.write()
     page = page_of(client)
-    found = section(page, "open-orders")
-    assert "Orders: 1 open" in found
-    assert re.findall(r'<tr data-key="([^"]+)"', found) == ["order-2"]
+    part = section(page, "open-orders")
+    assert "Orders: 1 open" in part
+    assert re.findall(r'<tr data-key="([^"]+)"', part) == ["order-2"]
     assert re.findall(r'<tr data-key="([^"]+)"', section(page, "moves-orders")) == ["order-2"]
 
 
@@ -186,17 +188,17 @@ def test_a_green_state_above_the_least_severe_is_good(
     world.report("pinned", "under-attack")
     world.command("set", "pinned", state="suspicious")
     world.write()
-    found = section(page_of(client), "open-attack")
-    assert "Attacks: 2 open" in found
-    assert re.findall(r'<tr data-key="([^"]+)"', found) == ["bad", "pinned"]
+    part = section(page_of(client), "open-attack")
+    assert "Attacks: 2 open" in part
+    assert re.findall(r'<tr data-key="([^"]+)"', part) == ["bad", "pinned"]
 
 
 def test_changes_among_good_states_are_not_told(client: Client, world: World):
     world.report("new", "clear")
     world.report("bad", "under-attack")
     world.write()
-    found = section(page_of(client), "moves-attack")
-    assert re.findall(r'<tr data-key="([^"]+)"', found) == ["bad"]
+    part = section(page_of(client), "moves-attack")
+    assert re.findall(r'<tr data-key="([^"]+)"', part) == ["bad"]
 
 
 # ---- what was done in the shift ---------------------------------------------------------------
@@ -216,8 +218,8 @@ def test_runs_mutes_rules_and_replays_of_the_shift_are_listed(
     assert "no end" in section(page, "mute-asks")
     assert "Fewest voters" in section(page, "rules")
     assert "from the beginning of the log" in section(page, "replays")
-    told = client.get("/handover/text/?hours=1").content.decode()
-    for text in (page, told):
+    markdown = client.get("/handover/text/?hours=1").content.decode()
+    for text in (page, markdown):
         for what in ("run", "mute", "rule", "replay"):
             assert f"{what} in the shift" in text
             assert f"{what} before" not in text
@@ -245,20 +247,20 @@ def test_maintenance_tasks_and_agents_to_look_at_are_listed(client: Client, worl
             since=now - HOUR_MS, found_at=now, ended_at=ended,
         )  # fmt: skip
     page = page_of(client)
-    found = section(page, "windows")
-    assert re.findall(r"<bdi>(\w+)</bdi></a> \(all", found) == ["running", "soon"]
-    found = section(page, "tasks")
-    assert re.findall(r"<bdi>(\w+)</bdi></a> \(Attacks\)", found) == ["stuck", "due"]
-    assert "set aside: <bdi>the state is gone</bdi>" in found
-    found = section(page, "findings")
-    assert re.findall(r"<bdi>(waf-\d)</bdi></a> \(Attacks\)", found) == ["waf-1"]
-    assert "silent on all sites, since" in found
-    told = client.get("/handover/text/?hours=1").content.decode()
-    assert r"**running**, all scenarios: " in told
-    assert r"by ada (\*swap\*)" in told
-    assert "**due**: Set Clear, " in told
-    assert "**stuck**: Set Clear, set aside: the state is gone, of ada" in told
-    assert "**waf-1** (Attacks): silent on all sites, since" in told
+    part = section(page, "windows")
+    assert re.findall(r"<bdi>(\w+)</bdi></a> \(all", part) == ["running", "soon"]
+    part = section(page, "tasks")
+    assert re.findall(r"<bdi>(\w+)</bdi></a> \(Attacks\)", part) == ["stuck", "due"]
+    assert "set aside: <bdi>the state is gone</bdi>" in part
+    part = section(page, "findings")
+    assert re.findall(r"<bdi>(waf-\d)</bdi></a> \(Attacks\)", part) == ["waf-1"]
+    assert "silent on all sites, since" in part
+    markdown = client.get("/handover/text/?hours=1").content.decode()
+    assert r"**running**, all scenarios: " in markdown
+    assert r"by ada (\*swap\*)" in markdown
+    assert "**due**: Set Clear, " in markdown
+    assert "**stuck**: Set Clear, set aside: the state is gone, of ada" in markdown
+    assert "**waf-1** (Attacks): silent on all sites, since" in markdown
 
 
 def test_every_part_is_led_to_from_the_top_and_long_lists_of_changes_are_folded(

@@ -259,8 +259,8 @@ async def test_no_gap_and_no_stale_row_whatever_the_database_does_meanwhile(worl
 
 
 def _fresh(wanted: PageFilter) -> dict[str, Any]:
-    found = read(scenarios()["attack"], wanted, live_view().overlay("attack"))
-    return {**found.merged._asdict(), "marks": found.marks}
+    snapshot = read(scenarios()["attack"], wanted, live_view().overlay("attack"))
+    return {**snapshot.merged._asdict(), "marks": snapshot.marks}
 
 
 async def test_a_filter_is_the_servers_too(world: World):
@@ -286,7 +286,7 @@ async def test_nothing_is_shown_before_it_is_known_what(
 ):
     monkeypatch.setattr(consumer, "BEAT_S", 0.02)
     session = await sync_to_async(cookie)("operator")
-    await sync_to_async(told)(world, ("shop", "clear"), ("mail", "clear"))
+    await sync_to_async(fold_reports)(world, ("shop", "clear"), ("mail", "clear"))
     async with talk(session) as browser:
         live_view().set_figure("attack", "counts", {"clear": 3})  # wakes whoever is told of counts
         for _ in range(5):
@@ -299,7 +299,7 @@ async def test_nothing_is_shown_before_it_is_known_what(
 
 async def test_a_snapshot_says_which_filter_it_answers(world: World):
     session = await sync_to_async(cookie)("operator")
-    await sync_to_async(told)(world, ("shop", "clear"), ("mail", "clear"))
+    await sync_to_async(fold_reports)(world, ("shop", "clear"), ("mail", "clear"))
     async with talk(session) as browser:
         await browser.say(type="filter", q="s")
         assert (await browser.next("snapshot"))["answers"] == 0
@@ -320,11 +320,11 @@ async def test_what_a_socket_is_told_of_in_part_is_counted_anew(
     monkeypatch.setattr(snapshots, "LIMIT", 1)
     monkeypatch.setattr(feeds, "FEW_HELD", 1)
     session = await sync_to_async(cookie)("operator")
-    await sync_to_async(told)(world, ("shop-1", "clear"), ("shop-2", "suspicious"))
+    await sync_to_async(fold_reports)(world, ("shop-1", "clear"), ("shop-2", "suspicious"))
     async with talk(session) as browser:
         await browser.say(type="filter", q="shop")
         assert (await browser.next("snapshot"))["total"] == 2
-        await sync_to_async(told)(world, ("shop-3", "clear"), ("mail", "under-attack"))
+        await sync_to_async(fold_reports)(world, ("shop-3", "clear"), ("mail", "under-attack"))
         assert (await browser.next("snapshot"))["total"] == 3
 
 
@@ -826,7 +826,7 @@ async def test_a_browser_is_alarmed_of_what_comes_and_not_of_what_was_there(worl
 # ---- the filter language ----------------------------------------------------------------------
 
 
-def told(world: World, *reports: tuple[str, str], written: bool = True) -> None:
+def fold_reports(world: World, *reports: tuple[str, str], written: bool = True) -> None:
     """These reports folded, in the database or not yet, and read by the tailer."""
     for asset, state in reports:
         world.report(asset, state)
@@ -838,12 +838,12 @@ def told(world: World, *reports: tuple[str, str], written: bool = True) -> None:
 
 def command(world: World, kind: Any, asset: str, **more: Any) -> None:
     world.job.put("attack", Command(kind, asset, str(uuid.uuid4()), "olga", "a drill", **more))
-    told(world, written=False)
+    fold_reports(world, written=False)
 
 
 async def test_a_row_comes_and_goes_by_what_a_filter_asks(world: World):
     session = await sync_to_async(cookie)("operator")
-    await sync_to_async(told)(world, ("shop", "clear"), ("mail", "clear"))
+    await sync_to_async(fold_reports)(world, ("shop", "clear"), ("mail", "clear"))
     async with talk(session) as browser:
         await browser.say(type="filter", q="-override:yes shop agent:waf-1")
         first = await browser.next("snapshot")
@@ -856,7 +856,7 @@ async def test_a_row_comes_and_goes_by_what_a_filter_asks(world: World):
 
 async def test_a_text_that_is_no_filter_leaves_the_rows(world: World):
     session = await sync_to_async(cookie)("operator")
-    await sync_to_async(told)(world, ("shop", "clear"), ("mail", "under-attack"))
+    await sync_to_async(fold_reports)(world, ("shop", "clear"), ("mail", "under-attack"))
     async with talk(session) as browser:
         await browser.say(type="filter", q="shop -override:yes")
         await browser.next("snapshot")
@@ -876,8 +876,8 @@ async def test_labels_that_change_are_shown_without_a_record(
     session = await sync_to_async(cookie)("operator")
     await sync_to_async(labels.choose_chips)("attack", ["tier"])
     await sync_to_async(labels.put)("attack", {"other": {"tier": "silver"}}, "ada", 1)
-    await sync_to_async(told)(world, ("written", "clear"))
-    await sync_to_async(told)(world, ("ahead", "clear"), written=False)
+    await sync_to_async(fold_reports)(world, ("written", "clear"))
+    await sync_to_async(fold_reports)(world, ("ahead", "clear"), written=False)
     async with talk(session) as browser:
         await browser.say(type="filter", q="tier:gold")
         assert (await browser.next("snapshot"))["rows"] == []
@@ -888,7 +888,7 @@ async def test_labels_that_change_are_shown_without_a_record(
         assert {str(row["labels"]) for row in browser.client.rows.values()} == {
             "[['tier', 'gold']]"
         }
-        await sync_to_async(told)(world, ("new", "clear"), written=False)
+        await sync_to_async(fold_reports)(world, ("new", "clear"), written=False)
         await sync_to_async(labels.put)("attack", {"ahead": {"tier": None}}, "ada", 1)
         await sync_to_async(world.tail)()
         await browser.until(lambda: set(browser.client.rows) == {"written"})
@@ -899,7 +899,7 @@ def rated(world: World, **rates: int) -> None:
     for asset, rate in rates.items():
         detail = json.dumps({"rate": rate})
         world.job.put("attack", Report(asset, "waf-1", "clear", detail=detail))
-    told(world, written=False)
+    fold_reports(world, written=False)
 
 
 async def test_the_first_rows_by_a_detail_follow_it(world: World, monkeypatch: pytest.MonkeyPatch):
@@ -931,7 +931,7 @@ def network(world: World, state: str, *, written: bool = False) -> None:
     """Somebody says that the network is in this state, which the database knows or not yet."""
     drill = Command("set", NETWORK, str(uuid.uuid4()), "olga", "a drill", state=state)
     world.job.put("connectivity", drill)
-    told(world, written=written)
+    fold_reports(world, written=written)
 
 
 @pytest.mark.parametrize("written", [True, False])
@@ -941,7 +941,7 @@ async def test_what_a_row_lies_behind_is_known_as_it_fails_and_recovers(
     monkeypatch.setattr(snapshots, "LOOK_S", 0.0)
     session = await sync_to_async(cookie)("operator")
     await sync_to_async(labels.put)("attack", {"shop": {"network": NETWORK}}, "ada", 1)
-    await sync_to_async(told)(world, ("mail", "clear"), written=written)
+    await sync_to_async(fold_reports)(world, ("mail", "clear"), written=written)
     await sync_to_async(network)(world, "up", written=written)
 
     def fresh() -> dict[str, Any]:
@@ -950,7 +950,7 @@ async def test_what_a_row_lies_behind_is_known_as_it_fails_and_recovers(
     async with talk(session) as browser:
         await browser.say(type="filter")
         assert (await browser.next("snapshot"))["causes"] == {}
-        await sync_to_async(told)(world, ("shop", "clear"), written=written)
+        await sync_to_async(fold_reports)(world, ("shop", "clear"), written=written)
         await browser.until(lambda: "shop" in browser.client.rows)
         assert [browser.client.rows[name]["behind"] for name in ("shop", "mail")] == [NETWORK, ""]
         for state, causes in (("down", {NETWORK: "Down"}), ("up", {}), ("down", {NETWORK: "Down"})):
@@ -967,7 +967,7 @@ async def test_what_a_row_lies_behind_is_known_as_it_fails_and_recovers(
 async def test_a_filter_of_time_is_looked_at_anew(world: World, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(consumer, "RENEW_S", 0.0)
     session = await sync_to_async(cookie)("operator")
-    await sync_to_async(told)(world, ("shop", "clear"))
+    await sync_to_async(fold_reports)(world, ("shop", "clear"))
     async with talk(session) as browser:
         await browser.say(type="filter", q="since:>2s")
         assert (await browser.next("snapshot"))["rows"] == []
@@ -976,7 +976,9 @@ async def test_a_filter_of_time_is_looked_at_anew(world: World, monkeypatch: pyt
 
 async def test_a_filter_of_acknowledgements_follows_them(world: World):
     session = await sync_to_async(cookie)("operator")
-    await sync_to_async(told)(world, ("a.example", "suspicious"), ("b.example", "suspicious"))
+    await sync_to_async(fold_reports)(
+        world, ("a.example", "suspicious"), ("b.example", "suspicious")
+    )
     async with talk(session) as browser:
         await browser.say(type="filter", q="ack:no")
         assert len((await browser.next("snapshot"))["rows"]) == 2

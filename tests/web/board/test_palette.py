@@ -49,8 +49,8 @@ def test_every_board_is_searched_and_what_was_purged_is_not_offered():
     show("orders", "shop-2", "picking")
     show("orders", "shop-3", "picking")
     AssetState.objects.filter(asset="shop-3").update(purged=True)
-    found = {(offer.scenario.name, offer.asset) for offer in palette.offers("shop")}
-    assert found == {("attack", "shop-1"), ("orders", "shop-2")}
+    offers = {(offer.scenario.name, offer.asset) for offer in palette.offers("shop")}
+    assert offers == {("attack", "shop-1"), ("orders", "shop-2")}
 
 
 def test_no_more_than_ten_are_offered():
@@ -119,13 +119,13 @@ def links(text: str, board: str = "", role: str = "operator") -> dict[str, str]:
 
 def test_a_text_leads_to_the_form_filled_in_and_does_nothing():
     show("attack", "shop.example", "under-attack")
-    found = links("set shop.example clear")
-    assert found == {
+    hrefs = links("set shop.example clear")
+    assert hrefs == {
         "Set shop.example to Clear…": "/s/attack/a/shop.example/?do=set&to=clear",
     }
     client = Client()
     client.force_login(User.objects.get(username="operator"))
-    page = client.get(found["Set shop.example to Clear…"]).content.decode()
+    page = client.get(hrefs["Set shop.example to Clear…"]).content.decode()
     assert re.search(r'<details class="command command-set" open>', page)
     assert re.search(r'<option value="clear" selected>Clear</option>', page)
     assert re.search(r'name="reason"[^>]* autofocus', page)
@@ -149,11 +149,11 @@ def test_a_text_leads_to_the_form_filled_in_and_does_nothing():
 def test_each_verb_finds_what_it_is_for_and_opens_its_form(text: str, title: str):
     show("attack", "shop", "clear")
     Agent.objects.create(scenario="attack", agent="waf-1", first_seen=1, last_seen=1)
-    found = links(text)
-    assert title in found, found
+    hrefs = links(text)
+    assert title in hrefs, hrefs
     client = Client()
     client.force_login(User.objects.get(username="operator"))
-    page = client.get(found[title])
+    page = client.get(hrefs[title])
     assert page.status_code == 200
     verb = title.split(maxsplit=1)[0].lower()
     if verb != "unmute":  # an agent that is not muted has no such form
@@ -163,8 +163,8 @@ def test_each_verb_finds_what_it_is_for_and_opens_its_form(text: str, title: str
 
 
 def test_a_bulk_run_begins_with_the_filter_that_the_board_shows():
-    found = links("bulk", "/?scenario=orders&q=shop&state=picking&state=shipped")
-    href = found["Purge all that this filter shows, in bulk…"]
+    hrefs = links("bulk", "/?scenario=orders&q=shop&state=picking&state=shipped")
+    href = hrefs["Purge all that this filter shows, in bulk…"]
     asked = "/bulk/?scenario=orders&kind=purge&q=shop&state=picking&state=shipped"
     assert href == asked
     assert "Set all sites, in bulk…" in links("bulk", role="admin")

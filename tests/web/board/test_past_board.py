@@ -87,11 +87,11 @@ def test_pages_follow_one_another_without_a_gap(world: World, monkeypatch: pytes
     moments = a_day(world, 11)
     monkeypatch.setattr(past_board, "PAGE", 2)
     at, board, *_ = max(moments, key=lambda moment: len(moment[1]))
-    past, found, after = AsOf(scenarios()["attack"], at), [], None
+    past, rows, after = AsOf(scenarios()["attack"], at), [], None
     while page := past.page(Narrowed(), after)[:2]:
-        found += [(row.asset, row.state, row.since) for row in page]
+        rows += [(row.asset, row.state, row.since) for row in page]
         after = page[-1].order
-    assert found == board
+    assert rows == board
     assert len(board) > 2
 
 
@@ -125,8 +125,8 @@ def test_what_differs_and_what_came_back(world: World, client: Client):
     world.command("purge", "goes")
     world.report("comes", "under-attack")
     world.write()
-    found = {line["asset"]: line for line in map(json.loads, differences(client, at))}
-    assert {a: (f["state"], f["now"], f["worst"]) for a, f in found.items()} == {
+    lines = {line["asset"]: line for line in map(json.loads, differences(client, at))}
+    assert {a: (f["state"], f["now"], f["worst"]) for a, f in lines.items()} == {
         "worse": ("clear", "under-attack", "under-attack"),
         "goes": ("clear", "", ""),
         "comes": ("", "under-attack", "under-attack"),

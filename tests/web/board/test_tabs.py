@@ -57,14 +57,14 @@ def admin(world: World) -> Client:
 
 def links(body: str) -> dict[str, str]:
     """Each tab's link, by scenario."""
-    found = re.findall(r'<a (?:(?!</a>).)*?data-scenario="(\w+)".*?</a>', body, re.DOTALL)
+    names = re.findall(r'<a (?:(?!</a>).)*?data-scenario="(\w+)".*?</a>', body, re.DOTALL)
     whole = re.finditer(r'<a (?:(?!</a>).)*?data-scenario="\w+".*?</a>', body, re.DOTALL)
-    return dict(zip(found, (each[0] for each in whole), strict=True))
+    return dict(zip(names, (each[0] for each in whole), strict=True))
 
 
 def counts(body: str) -> dict[str, int]:
-    found = {name: re.findall(r'data-count="(\d+)"', link) for name, link in links(body).items()}
-    return {name: int(n[0]) for name, n in found.items() if n}
+    numbers = {name: re.findall(r'data-count="(\d+)"', link) for name, link in links(body).items()}
+    return {name: int(n[0]) for name, n in numbers.items() if n}
 
 
 def apart(body: str) -> list[str]:
@@ -75,18 +75,18 @@ def apart(body: str) -> list[str]:
 
 def marks(body: str) -> dict[str, str]:
     """What each marked tab says is wrong with its board, as a title and for the ear."""
-    found = {}
+    troubles = {}
     for name, link in links(body).items():
         titles: list[str] = re.findall(r'class="tab-trouble"\s+title="([^"]+)">', link)
         if titles:
-            found[name] = titles[0]
+            troubles[name] = titles[0]
             assert f'trouble: <span class="words">{titles[0]}</span>' in link
-    return found
+    return troubles
 
 
 def title(body: str) -> str:
-    found: str = re.findall(r"<title>(.*?)</title>", body)[0]
-    return found.removesuffix(" · Tallyboard")
+    full_title: str = re.findall(r"<title>(.*?)</title>", body)[0]
+    return full_title.removesuffix(" · Tallyboard")
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -111,13 +111,13 @@ def test_who_is_not_logged_in_is_told_no_counts(admin: Client):
 
 
 def test_an_open_page_is_told_the_counts(admin: Client):
-    told = admin.get("/tabs/").json()
-    assert told["badges"] == {
+    boards = admin.get("/tabs/").json()
+    assert boards["badges"] == {
         "attack": [2, "red", "Under attack"],
         "connectivity": [1, "red", "Down"],
     }
-    assert set(told["board_troubles"]) == set(scenarios())  # the job has never been heard of
-    assert told["standstill"] == {"kind": "job", "since": None}
+    assert set(boards["board_troubles"]) == set(scenarios())  # the job has never been heard of
+    assert boards["standstill"] == {"kind": "job", "since": None}
     assert "data-live" not in admin.get("/job/").content.decode()
     assert "data-live" in admin.get("/").content.decode()  # its socket tells it
 
@@ -132,8 +132,8 @@ def test_counts_of_a_time_when_nobody_looked_are_shown_to_nobody(admin: Client, 
     tailer._uncounted.add("attack")
     tailer.maintain()
     assert counts(admin.get("/job/").content.decode())["attack"] == 2
-    told = threads.Beats().message("attack", 10_000)
-    assert b'"badges":{}' in told.replace(b" ", b"")
+    message = threads.Beats().message("attack", 10_000)
+    assert b'"badges":{}' in message.replace(b" ", b"")
 
 
 # ---- what is wrong with a board -----------------------------------------------------------------
@@ -202,10 +202,10 @@ def test_once_somebody_reported_a_board_is_listed_for_good(admin: Client, world:
     body = admin.get("/?scenario=clients").content.decode()
     assert apart(body) == ["orders", "clients"]
     heard(now + 400 * DAY_MS)
-    told = problems(now + 400 * DAY_MS, "clients")
-    assert [each["what"] for each in told] == ["Clients: no agent has reported"]
-    assert now - 60_000 < (told[0]["since"] or 0) <= now
-    assert "the pipeline login-guard is switched off" in told[0]["todo"]
+    troubles = problems(now + 400 * DAY_MS, "clients")
+    assert [each["what"] for each in troubles] == ["Clients: no agent has reported"]
+    assert now - 60_000 < (troubles[0]["since"] or 0) <= now
+    assert "the pipeline login-guard is switched off" in troubles[0]["todo"]
 
 
 def test_a_board_whose_pipeline_is_on_is_listed(admin: Client, monkeypatch: pytest.MonkeyPatch):

@@ -64,11 +64,11 @@ def published(user: User, **given: str) -> SavedFilter:
 def badges(client: Client, path: str = "/job/") -> dict[str, tuple[int, str]]:
     """The number and the colour of each tab that is a filter, by its name."""
     head = client.get(path).content.decode().partition("<main")[0]
-    found = re.findall(
+    tabs = re.findall(
         r'data-filter.*?tab-name">(.*?)</bdi><span class="tab-count c-(\w+)"\s*data-count="(\d+)"',
         head, re.DOTALL,
     )  # fmt: skip
-    return {name: (int(n), colour) for name, colour, n in found}
+    return {name: (int(n), colour) for name, colour, n in tabs}
 
 
 def current(client: Client, path: str) -> list[str]:
@@ -250,20 +250,20 @@ def test_an_open_page_is_told_which_tabs_there_are_by_now(
 ) -> None:
     monkeypatch.setattr(scenario_tabs, "SHARED_S", -1.0)
 
-    def told() -> list[tuple[str, str, str]]:
+    def tabs() -> list[tuple[str, str, str]]:
         boards = client.get("/tabs/").json()["filters"]
         return [(board["filter"], board["name"], board["address"]) for board in boards]
 
-    assert told() == []
+    assert tabs() == []
     assert 'id="team-tabs" role="group" aria-label="Boards of teams" hidden' in (
         client.get("/job/").content.decode()
     ), "where one comes while the page is open"
     saved = published(boss)
-    assert told() == [(str(saved.pk), "EU", EU)]
+    assert tabs() == [(str(saved.pk), "EU", EU)]
     saved.rename("Europe")
-    assert told() == [(str(saved.pk), "Europe", EU)]
+    assert tabs() == [(str(saved.pk), "Europe", EU)]
     saved.withdraw()
-    assert told() == []
+    assert tabs() == []
 
 
 def test_an_open_page_has_of_a_tab_what_its_link_has(boss: User, client: Client) -> None:

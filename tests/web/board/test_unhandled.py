@@ -72,8 +72,8 @@ def page(after: Any = None) -> MergedSnapshot:
     return read(scenarios()["attack"], PageFilter(after=after), {})
 
 
-def names(found: MergedSnapshot) -> list[str]:
-    return [row["asset"] for row in found.merged.rows]
+def names(snapshot: MergedSnapshot) -> list[str]:
+    return [row["asset"] for row in snapshot.merged.rows]
 
 
 def test_what_is_handled_comes_after_all_that_is_not(user: User):
@@ -92,14 +92,14 @@ def test_what_is_handled_comes_after_all_that_is_not(user: User):
 def test_page_after_page_has_every_row_once(user: User, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(snapshots, "LIMIT", 1)
     have(user, "bank", "mail")
-    found, after = [], None
+    assets, after = [], None
     for _ in range(5):
         snapshot = page(after)
-        found += names(snapshot)
+        assets += names(snapshot)
         after = snapshot.merged.last
         if after is None:
             break
-    assert found == ["shop", "bank", "mail", "blog"]
+    assert assets == ["shop", "bank", "mail", "blog"]
 
 
 def test_an_acknowledgement_does_not_hide_what_gets_worse(user: User):
@@ -154,11 +154,11 @@ def test_a_life_cycle_has_neither_chip_nor_badge(client: Client):
 
 def test_rest_counts_it(client: Client, user: User):
     have(user, "bank")
-    told = client.get("/api/v1/scenarios").json()
-    attack = next(each for each in told if each["name"] == "attack")
+    boards = client.get("/api/v1/scenarios").json()
+    attack = next(each for each in boards if each["name"] == "attack")
     assert attack["unhandled"] == {"under-attack": 1, "suspicious": 1}
-    found = client.get("/api/v1/scenarios/attack/assets?q=is:unhandled").json()
-    assert [each["asset"] for each in found["items"]] == ["mail", "shop"]
+    answer = client.get("/api/v1/scenarios/attack/assets?q=is:unhandled").json()
+    assert [each["asset"] for each in answer["items"]] == ["mail", "shop"]
 
 
 @pytest.mark.parametrize("text", ["", "is:unhandled", "-is:unhandled"])

@@ -65,8 +65,8 @@ def keys(page: str, turns: str) -> list[str]:
 def lines(page: str) -> list[str]:
     """The last line of each board, as text."""
     _, _, rest = page.partition('id="walls-rest"')
-    found = re.findall(r"<li .*?</li>", rest, re.DOTALL)
-    return [text_of(each) for each in found]
+    boards = re.findall(r"<li .*?</li>", rest, re.DOTALL)
+    return [text_of(each) for each in boards]
 
 
 def test_what_is_unhandled_is_large_and_what_is_handled_is_named(client: Client):

@@ -558,12 +558,12 @@ def test_no_page_of_a_manager_has_a_link_that_is_refused(bus):
     client.force_login(make_user("manager"))
     manager = ROLES.index("manager")
     open_to = [path for method, path, _, is_ in PAGES if method == "get" and is_[manager] == 200]
-    found: dict[str, str] = {}
+    links: dict[str, str] = {}
     for path in open_to:
         page = b"".join(client.get(path)).decode()
         for link in re.findall(r'href="(/(?!static/)[^"#]*)', page):
-            found.setdefault(html.unescape(link), path)
-    refused = {link: path for link, path in found.items() if client.get(link).status_code == 403}
+            links.setdefault(html.unescape(link), path)
+    refused = {link: path for link, path in links.items() if client.get(link).status_code == 403}
     assert refused == {}
 
 
@@ -774,11 +774,11 @@ async def status(socket: WebsocketCommunicator) -> tuple[int | None, str]:
         event = await socket.receive_output(timeout=5)
         if event["type"] == "websocket.close":
             return event["code"], reason
-        told = json.loads(event["text"])
-        reason = told.get("reason", reason)
-        if "seq" in told:
-            await socket.send_to(text_data=json.dumps({"type": "ack", "seq": told["seq"]}))
-        if told["type"] == "beat":
+        message = json.loads(event["text"])
+        reason = message.get("reason", reason)
+        if "seq" in message:
+            await socket.send_to(text_data=json.dumps({"type": "ack", "seq": message["seq"]}))
+        if message["type"] == "beat":
             return None, reason
 
 
@@ -799,14 +799,14 @@ async def test_sockets(hurried, role: str, path: str, message: dict[str, Any], c
 
 def routes(patterns: list[Any], prefix: str = "") -> set[str]:
     """Every route of a resolver."""
-    found: set[str] = set()
+    all_routes: set[str] = set()
     for pattern in patterns:
         route = prefix + str(pattern.pattern)
         if isinstance(pattern, URLResolver):
-            found |= routes(pattern.url_patterns, route)
+            all_routes |= routes(pattern.url_patterns, route)
         else:
-            found.add(route)
-    return found
+            all_routes.add(route)
+    return all_routes
 
 
 def test_the_tables_leave_no_address_out():
@@ -948,9 +948,9 @@ def test_what_a_form_was_answered_with_can_be_loaded_anew(admin):
             addresses.add(answered["Location"])
         elif answered.status_code != 404 and answered.content.startswith(b"<!DOCTYPE"):
             page = answered.content.decode()
-            told = re.findall(r'data-(reload|refresh)="([^"]*)"', page)
-            assert "reload" in dict(told), path
-            addresses |= {html.unescape(address) for _, address in told}
+            attributes = re.findall(r'data-(reload|refresh)="([^"]*)"', page)
+            assert "reload" in dict(attributes), path
+            addresses |= {html.unescape(address) for _, address in attributes}
         for address in addresses:
             status = admin.get(address, follow=True).status_code
             assert status == 200 or (status == 404 and answered.status_code in (302, 404)), address

@@ -98,8 +98,8 @@ def test_every_length_is_bounded_and_every_text_can_be_kept():
 
 def test_facts_that_are_too_many_leave_their_names():
     facts = {f"fact{n}": "x" * log.MAX_TEXT for n in range(100)}
-    told = json.loads(log.bounded_facts(facts))
-    assert told == {"too_long": [f"fact{n}" for n in range(log.MAX_ITEMS)]}
+    bounded = json.loads(log.bounded_facts(facts))
+    assert bounded == {"too_long": [f"fact{n}" for n in range(log.MAX_ITEMS)]}
 
 
 def test_what_cannot_be_written_is_counted_and_hinders_nobody(monkeypatch):
@@ -196,9 +196,9 @@ def test_an_entry_that_was_rewritten_with_its_digest_shows_in_the_next():
 
 def test_the_command_says_how_far_the_chain_goes():
     write("a", "b")
-    told = StringIO()
-    call_command("audit_verify", stdout=told)
-    assert told.getvalue().startswith("Whole: 2 entries, 1 to 2, digest ")
+    output = StringIO()
+    call_command("audit_verify", stdout=output)
+    assert output.getvalue().startswith("Whole: 2 entries, 1 to 2, digest ")
 
 
 def test_the_newest_entries_can_be_looked_at_alone():
@@ -217,10 +217,10 @@ def test_entries_past_their_time_are_dropped_and_the_chain_stays_whole(guarded):
         hash_chain.append(fields(at=now - age))
     assert prune(now) == 2
     assert prune(now) == 0
-    found = hash_chain.verify()
-    assert (found.fault, found.first, found.last, found.dropped) == ("", 3, 5, True)
-    told = AuditEntry.objects.get(action="audit.pruned")
-    assert json.loads(told.facts)["last"] == 2
+    check = hash_chain.verify()
+    assert (check.fault, check.first, check.last, check.dropped) == ("", 3, 5, True)
+    entry = AuditEntry.objects.get(action="audit.pruned")
+    assert json.loads(entry.facts)["last"] == 2
     call_command("audit_verify", stdout=StringIO())
 
 
@@ -301,8 +301,8 @@ def test_tokens_of_a_page_and_of_the_command_line(bus):
     client.post("/account/tokens/", {"revoke": row.prefix})
     client.post("/account/tokens/", {"revoke": row.prefix})
     assert entries("token.revoked") == [("operator", "operator", "done")]
-    told = facts_of("token.issued")
-    assert (told["token"], told["label"], told["scopes"]) == (row.prefix, "cron", "read")
+    facts = facts_of("token.issued")
+    assert (facts["token"], facts["label"], facts["scopes"]) == (row.prefix, "cron", "read")
     call_command("token", "operator", stdout=StringIO())
     assert AuditEntry.objects.filter(source="command line", action="token.issued").count() == 1
 
@@ -472,9 +472,9 @@ def test_hostile_texts_in_the_filter_and_in_an_entry(admin, text: str):
     if len(text) > 10_000:  # the web server's own limit of an address is shorter
         text = text[:10_000]
     record(Actor.system(text), "command.set", scenario=text, target=text, outcome=text, fact=text)
-    told = text.encode(errors="replace").decode()
+    encodable = text.encode(errors="replace").decode()
     for name in ("user", "q", "outcome", "action", "start", "before"):
-        calm(admin.get("/audit/", {name: told}), text)
+        calm(admin.get("/audit/", {name: encodable}), text)
     calm(admin.get("/audit/"), text)
     assert hash_chain.verify().fault == ""
 
@@ -498,8 +498,8 @@ def test_files_hold_what_the_filter_finds(admin, monkeypatch):
     monkeypatch.setattr(audit.AuditList, "portion_size", 1)
     write("=cmd()", "b")
     lines = file(admin, "csv").decode().splitlines()
-    found = list(csv.DictReader(lines))
-    assert [line["target"] for line in found] == ["audit.csv", "b", "'=cmd()"]
+    rows = list(csv.DictReader(lines))
+    assert [line["target"] for line in rows] == ["audit.csv", "b", "'=cmd()"]
     objects = [json.loads(line) for line in file(admin, "ndjson", "?q=cmd").splitlines()]
     assert [(one["target"], one["facts"]) for one in objects] == [("=cmd()", {})]
 

@@ -85,10 +85,10 @@ def operator() -> Client:
 
 def walk(response: Any, least: int) -> None:
     """A page that holds such names at least so often, and keeps each to itself."""
-    found = Walk()
-    found.feed(response.content.decode())
-    assert found.loose == []
-    assert found.met >= least
+    parser = Walk()
+    parser.feed(response.content.decode())
+    assert parser.loose == []
+    assert parser.met >= least
 
 
 def command(client: Client, kind: str, **form: str) -> Any:

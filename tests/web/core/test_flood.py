@@ -169,9 +169,9 @@ def check_another(web: Web) -> None:
         other.send('{"type": "filter"}')
         assert until(other, "snapshot")["type"] == "snapshot"
     with web.socket() as refused:
-        told = until(refused, "closing")
-    assert told["code"] == 4429
-    assert told["reason"] == "20 boards are open in this login: close some"
+        closing = until(refused, "closing")
+    assert closing["code"] == 4429
+    assert closing["reason"] == "20 boards are open in this login: close some"
 
 
 def check_boards(web: Web, number: int) -> None:

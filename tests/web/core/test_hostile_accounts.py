@@ -74,8 +74,8 @@ def at(path: str, user: User) -> Client:
 def held(user: User) -> tuple[str, set[tuple[str, str]]]:
     """The user's password, and what second factors there are."""
     user.refresh_from_db()
-    found = Authenticator.objects.filter(user=user)
-    return user.password, {(one.type, str(one.data)) for one in found}
+    factors = Authenticator.objects.filter(user=user)
+    return user.password, {(one.type, str(one.data)) for one in factors}
 
 
 def encoded(form: dict[str, str]) -> str:
@@ -225,9 +225,9 @@ def test_little_is_kept_of_a_form_that_waits_for_the_password(person, path: str)
 @pytest.mark.parametrize("length", ["", "many", "-1", "9" * 30])
 def test_a_form_of_unknown_length_is_not_read(person, length: str):
     client = at(CHANGE, person)
-    told: dict[str, Any] = {"CONTENT_LENGTH": length}
+    environ: dict[str, Any] = {"CONTENT_LENGTH": length}
     if not length:
-        told["HTTP_TRANSFER_ENCODING"] = "chunked"
-    response = client.generic("POST", CHANGE, "password1=x", FORM_TYPE, **told)
+        environ["HTTP_TRANSFER_ENCODING"] = "chunked"
+    response = client.generic("POST", CHANGE, "password1=x", FORM_TYPE, **environ)
     assert response.status_code == (413 if length.isdecimal() else 411)
     assert b"Too much was sent" in response.content

@@ -139,8 +139,8 @@ def test_who_may_not_see_a_list_completes_nothing(world: World, role: str, path:
 @pytest.mark.parametrize(("ahead", "day"), [(False, 21), (True, 22)])
 def test_a_time_of_day_is_the_last_one_and_of_what_is_to_come_the_next(ahead: bool, day: int):
     noon = at("2026-11-22T12:00")
-    found = TimeKey("next", "", "next_at", ahead).value(Atom("14:00", 0, 6, compare="<"), noon)
-    assert str(found) == f"<2026-11-{day}T14:00:00Z"
+    term = TimeKey("next", "", "next_at", ahead).value(Atom("14:00", 0, 6, compare="<"), noon)
+    assert str(term) == f"<2026-11-{day}T14:00:00Z"
 
 
 @pytest.mark.parametrize(

@@ -185,12 +185,12 @@ def test_the_palette_finds_every_page_and_begins_with_what_the_role_opens_most(
     client_of: Any, role: Role
 ) -> None:
     body = client_of(role).get("/account/tokens/").content.decode()
-    found = re.findall(
+    templates = re.findall(
         r'<template data-page="([^"]+)"[^>]*data-address="([^"]+)"\s*(?:data-often="(\d+)")?', body
     )
     mine = [page for page in every_page() if page.is_open_to(role)]
-    assert [address for _, address, _ in found] == [reverse(page.view) for page in mine]
-    often = sorted((int(n), address) for _, address, n in found if n)
+    assert [address for _, address, _ in templates] == [reverse(page.view) for page in mine]
+    often = sorted((int(n), address) for _, address, n in templates if n)
     assert [address for _, address in often] == [reverse(view) for view in OFTEN[role]]
     verbs = re.findall(r'<template data-verb="(\w+)" [^>]* data-often>', body)
     assert verbs == ([] if role == "manager" else ["acknowledge", "set", "release", "mute"])

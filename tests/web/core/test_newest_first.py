@@ -174,10 +174,10 @@ def test_files_are_by_time(
         answer: Any = client.get(f"{path}.{form}")
         text = b"".join(answer.streaming_content).decode()
         if form == "csv":
-            found = [line["asset"] for line in csv.DictReader(io.StringIO(text))]
+            assets = [line["asset"] for line in csv.DictReader(io.StringIO(text))]
         else:
-            found = [msgspec.json.decode(line)["asset"] for line in text.splitlines()]
-        assert found == NEWEST
+            assets = [msgspec.json.decode(line)["asset"] for line in text.splitlines()]
+        assert assets == NEWEST
 
 
 def _rest(client: Client, limit: int, gone: Callable[[int], Any] = lambda _: None) -> list[str]:

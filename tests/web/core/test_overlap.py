@@ -40,8 +40,10 @@ def of_span(row: ImpairedSpan) -> Incident:
 
 
 def assets_at(rows: Any, begin: str, end: str) -> list[str]:
-    found = (rows.filter(each).values_list("asset", flat=True) for each in ongoing(AT, begin, end))
-    return sorted(asset for assets in found for asset in assets)
+    asset_lists = (
+        rows.filter(each).values_list("asset", flat=True) for each in ongoing(AT, begin, end)
+    )
+    return sorted(asset for assets in asset_lists for asset in assets)
 
 
 class AnyHistory(TestCase):

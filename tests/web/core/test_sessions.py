@@ -75,15 +75,15 @@ def copied() -> str:
 
 def decoded(value: str) -> list[str]:
     """What stands in a text in base 64, which may be compressed, as Django's sessions are."""
-    found = []
+    texts = []
     for part in re.findall(r"[\w-]{20,}", value):
         raw = base64.urlsafe_b64decode(part[: len(part) // 4 * 4])
-        found.append(raw.decode("latin1"))
+        texts.append(raw.decode("latin1"))
         try:
-            found.append(zlib.decompressobj().decompress(raw).decode("latin1"))
+            texts.append(zlib.decompressobj().decompress(raw).decode("latin1"))
         except zlib.error:
             continue
-    return found
+    return texts
 
 
 # ---- a copy of the database -----------------------------------------------------------------

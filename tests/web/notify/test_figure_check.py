@@ -67,7 +67,7 @@ def page(client: Client) -> str:
     return client.get("/summary/").content.decode()
 
 
-def found() -> int:
+def exit_code() -> int:
     """Check all figures; return the command's exit code."""
     try:
         call_command("check_summaries", stdout=io.StringIO())
@@ -80,10 +80,10 @@ def test_the_summary_tells_what_the_check_has_found(client: Client, world: World
     world.report("shop", "under-attack")
     world.write()
     assert "Never checked against the changes" in page(client)
-    assert found() == 0
+    assert exit_code() == 0
     assert "against the changes of states: no difference." in page(client)
     Incident.objects.all().delete()
-    assert found() == 1
+    assert exit_code() == 1
     assert "against the changes of states: 1 difference." in page(client)
     assert "shop incident: kept none, counted one" in page(client)
 

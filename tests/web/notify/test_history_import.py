@@ -88,8 +88,8 @@ def test_the_week_before_is_counted_as_the_file_tells(
     own: Topic, file: Callable[[list[Any]], str], client: Client
 ):
     lines = changes()
-    told = imported(file(lines), "--apply")
-    assert f"attack: {len(lines):,} changes of 6 assets since 2026-03-09" in told
+    output = imported(file(lines), "--apply")
+    assert f"attack: {len(lines):,} changes of 6 assets since 2026-03-09" in output
     sum_up(NOW)
     records = [
         (line["asset"], {**line, "state": line["state"] or "", "cause": {"time": line["at"]}})
@@ -113,8 +113,8 @@ def test_the_week_before_is_counted_as_the_file_tells(
 
 def test_nothing_is_written_without_apply(own: Topic, file: Callable[[list[Any]], str]):
     before = [model.objects.count() for model in (Transition, Presence, ImpairedSpan, Incident)]
-    told = imported(file(changes()))
-    assert told.endswith("Nothing has been written. Add --apply to bring it in.\n")
+    output = imported(file(changes()))
+    assert output.endswith("Nothing has been written. Add --apply to bring it in.\n")
     after = [model.objects.count() for model in (Transition, Presence, ImpairedSpan, Incident)]
     assert before == after
     assert not ImportedHistory.objects.exists()

@@ -835,8 +835,8 @@ def test_a_preview_says_what_was_sent(world: World, mails: MailServer, clock: Cl
     assert kinds() == ["opened", "escalated", "resolved"]
     Incident.objects.update(ended_at=begun + 16 * MINUTE_MS)  # by the clock that live messages had
     shown = preview(rule_from_plain(row.definition), begun - HOUR_MS, clock() + HOUR_MS)
-    *told, end = [(each.kind, each.subject) for each in shown.messages]
-    assert told == [(each.kind, each.subject) for each in live[:2]]
+    *previewed, end = [(each.kind, each.subject) for each in shown.messages]
+    assert previewed == [(each.kind, each.subject) for each in live[:2]]
     assert end[0] == "resolved"
     assert re.fullmatch(r"Over: 2 sites, 1[56] min \(were under attack, suspicious\)", end[1])
     assert shown.messages[0].targets == ["SOC"]

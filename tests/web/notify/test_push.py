@@ -229,11 +229,11 @@ def test_whose_browser_it_was_is_noted_and_told(client: Client, user: User):
     client.post(PAGE, Browser().subscription(ELSEWHERE), headers={"User-Agent": "Firefox Linux"})
     entry = AuditEntry.objects.get(action="push.taken-over")
     assert (entry.name, entry.target) == (user.username, "manager")
-    told = Message.objects.filter(kind="browser", user=former)
-    assert {(each.means, each.recipient) for each in told} == {
+    messages = Message.objects.filter(kind="browser", user=former)
+    assert {(each.means, each.recipient) for each in messages} == {
         ("mail", "mia@example.org"), ("push", "manager"),
     }  # fmt: skip
-    assert {each.subject for each in told} == {"A browser of yours is operator's now"}
+    assert {each.subject for each in messages} == {"A browser of yours is operator's now"}
 
 
 def test_who_subscribes_the_own_browser_again_takes_nobodys(client: Client, user: User):

@@ -168,8 +168,8 @@ def test_runs_come_newest_first_by_their_start_within_the_period():
         ran(reason=why, started_at=MONDAY + after)
     ran(reason="prepared before", created_at=MONDAY - DAY_MS, started_at=MONDAY + DAY_MS)
     ran(reason="never started", started_at=None)
-    told = [run.reason for run in raw_history.runs(["attack"], WEEK)]
-    assert told == ["second", "prepared before", "first"]
+    reasons = [run.reason for run in raw_history.runs(["attack"], WEEK)]
+    assert reasons == ["second", "prepared before", "first"]
     assert raw_history.runs_total(["attack"], WEEK) == 3
 
 
@@ -191,10 +191,10 @@ def test_a_summary_and_its_page_have_them(client: Client):
     pinned(reason="a <b>test</b>", state="under-attack", until=MONDAY + 2 * DAY_MS)
     pinned(kind="release", state="", created_at=MONDAY + 5_000)
     run = ran(senders=[{"name": "grace", "since": MONDAY, "first": 0}])
-    found = summary(Question(("attack",), containing("week", date(2026, 3, 4))), WEEK.end)
-    assert (found.overrides_total, found.runs_total) == (1, 1)
-    assert [each.asset for each in found.overrides] == ["shop"]
-    assert [UUID(each.id) for each in found.runs] == [run.pk]
+    report = summary(Question(("attack",), containing("week", date(2026, 3, 4))), WEEK.end)
+    assert (report.overrides_total, report.runs_total) == (1, 1)
+    assert [each.asset for each in report.overrides] == ["shop"]
+    assert [UUID(each.id) for each in report.runs] == [run.pk]
     body = client.get(f"{PAGE}&scenario=attack").content.decode()
     assert "a &lt;b&gt;test&lt;/b&gt;" in body
     assert "<bdi>grace</bdi>" in body

@@ -447,10 +447,10 @@ def test_while_a_change_of_zone_is_summed_up_the_former_zone_is_shown(month: Top
         assert sum_up_day("attack", NOW)
     assert n > 40
     assert answered.next_zone == ""
-    found = summary(questions[1], NOW)
-    counted = past.count(*found.span, new, ALL_WINDOWS)
-    assert (tuple(found.whole.now.times), found.zone) == (counted.total(), new)
-    assert {each.day: each.bad for each in found.heat if each.bad} == +counted.days
+    report = summary(questions[1], NOW)
+    counted = past.count(*report.span, new, ALL_WINDOWS)
+    assert (tuple(report.whole.now.times), report.zone) == (counted.total(), new)
+    assert {each.day: each.bad for each in report.heat if each.bad} == +counted.days
     assert not sum_up_day("attack", NOW)
 
 
@@ -559,12 +559,12 @@ def test_sums_are_checked_against_the_changes_of_states(
     assert checked("--scenario", "attack") == (0, NOTHING)
     row = HourRow.objects.filter(bad__gt=0, begin__gt=at("2026-03-12T00:00")).earliest("begin")
     HourRow.objects.filter(pk=row.pk).update(bad=row.bad - 1)
-    code, told = checked("--scenario", "attack")
+    code, output = checked("--scenario", "attack")
     assert code == 1
     day = datetime.fromtimestamp(row.begin / 1000, ZoneInfo(ZONE)).date()
-    assert f"bad: kept {row.bad - 1}, counted {row.bad}\n" in told
-    assert f"Shown by /summary/?period=day&date={day}&scenario=attack\n" in told
-    assert told.endswith(f"{COMPARED}\n1 difference.\n")
+    assert f"bad: kept {row.bad - 1}, counted {row.bad}\n" in output
+    assert f"Shown by /summary/?period=day&date={day}&scenario=attack\n" in output
+    assert output.endswith(f"{COMPARED}\n1 difference.\n")
     assert checked("--scenario", "attack", "--to", "2026-03-11") == (0, NOTHING)
     with pytest.raises(CommandError, match="expected one of attack"):
         checked("--scenario", "nope")
@@ -590,9 +590,11 @@ def differing() -> list[str]:
 
     Where it kept answers that took it long, on a slow machine, those may differ as well.
     """
-    code, told = checked("--scenario", "attack")
+    code, output = checked("--scenario", "attack")
     assert code == 1
-    *lines, compared, number = (each for each in told.splitlines() if not each.startswith("Shown"))
+    *lines, compared, number = (
+        each for each in output.splitlines() if not each.startswith("Shown")
+    )
     assert compared == COMPARED
     assert number == ("1 difference." if len(lines) == 1 else f"{len(lines)} differences.")
     rows = [line.partition("UTC ")[2] or line for line in lines]
@@ -765,9 +767,9 @@ def test_whoever_falsifies_a_row_is_found(summed: None, model: Any, column: str)
         own.update(**{column: falsified(row, column)})
     else:
         own.delete()
-    code, told = checked("--scenario", "attack")
+    code, output = checked("--scenario", "attack")
     assert code == 1, f"nobody has noticed that {column} of {row} is another"
-    assert "No difference" not in told
+    assert "No difference" not in output
 
 
 def test_a_bent_answer_is_named(summed: None, monkeypatch: pytest.MonkeyPatch):
@@ -817,10 +819,10 @@ def test_sums_of_assets_and_days_are_checked(summed: None):
         scenario="attack", asset="nobody", day=date(2026, 3, 30).toordinal(), bad=5, unconfirmed=0,
         maintenance=0, service_bad=0, service_unconfirmed=0, service_maintenance=0,
     )  # fmt: skip
-    told = differing()
-    assert told[0] == f"{changed.asset} service_bad: kept 1, counted {changed.service_bad}"
-    assert f"{gone.asset} bad: kept None, counted {gone.bad}" in told
-    assert told[-1] == "nobody bad: kept 5, counted 0"
+    lines = differing()
+    assert lines[0] == f"{changed.asset} service_bad: kept 1, counted {changed.service_bad}"
+    assert f"{gone.asset} bad: kept None, counted {gone.bad}" in lines
+    assert lines[-1] == "nobody bad: kept 5, counted 0"
     assert checked("--scenario", "attack", "--to", "2026-03-10") == (0, NOTHING)
 
 

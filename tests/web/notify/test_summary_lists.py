@@ -211,7 +211,7 @@ def rows_of(client: Client, link: str) -> list[Any]:
         assert answer.status_code == 200, link
         context = answer.context
         if "page" not in context:
-            grouped = context["found"]
+            grouped = context["grouped"]
             return grouped.groups if grouped else []
         rows += context["page"].rows
         query = context["pager"].links.get("Older", "").removeprefix("?")
@@ -302,18 +302,18 @@ def check_incidents(client: Client, links: Any, figures: Any) -> None:
 )
 def test_each_list_adds_up_to_its_figure(history: Lives, client: Client, query: str):
     context = client.get(f"/summary/?{query}").context
-    found = context["summary"]
-    assert found.whole.now.times.bad > HOUR_MS
+    report = context["summary"]
+    assert report.whole.now.times.bad > HOUR_MS
     whole = lists_of(context)
-    check_times(client, whole, found.whole.now)
-    check_incidents(client, whole, found.whole.now)
+    check_times(client, whole, report.whole.now)
+    check_incidents(client, whole, report.whole.now)
     rows = [*context["scenario_rows"], *context["label_rows"]]
     for row in rows:
         check_times(client, row.links, row.now)
         check_incidents(client, row.links, row.now)
-    if found.question.label:
+    if report.question.label:
         own = [row.now.false_alarms for row in context["label_rows"]]
-        assert sum(own) == found.whole.now.false_alarms
+        assert sum(own) == report.whole.now.false_alarms
 
 
 def lists_of(context: Any) -> Any:
@@ -508,10 +508,10 @@ def check_files(client: Client, answer: dict[str, Any], query: str) -> None:
 def check_page(client: Client, answer: dict[str, Any], query: str) -> None:
     """Compare the page, and the lists behind its figures, with REST."""
     context = client.get(f"/summary/?{query}").context
-    found, links = context["summary"], lists_of(context)
-    check_times(client, links, found.whole.now)
-    check_incidents(client, links, found.whole.now)
-    assert found.whole.now.times.bad == answer["now"]["bad_ms"]
+    report, links = context["summary"], lists_of(context)
+    check_times(client, links, report.whole.now)
+    check_incidents(client, links, report.whole.now)
+    assert report.whole.now.times.bad == answer["now"]["bad_ms"]
     met = {group["name"]: group["now"]["target_met"] for group in answer["scenarios"]}
     rows = {row.status.scenario: row.target for row in context["target_rows"]}
     for name, percent in TARGETS.items():

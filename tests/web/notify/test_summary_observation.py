@@ -129,9 +129,9 @@ def test_a_product_of_twelve_minutes_says_that_no_more_was_observed(new: None, c
         "the 12 m 00 s that were observed, with 75 % of the error budget left."
     )
     assert [cell.level for cell in cells(context)] == [-1, -1, 4, -1, -1, -1, -1]
-    told = [cell.words for cell in cells(context)]
-    assert told[0] == "Monday 2026-03-02: not observed"
-    assert told[2] == "Wednesday 2026-03-04: 3 m 00 s in bad states, 11 h 48 m not observed"
+    words = [cell.words for cell in cells(context)]
+    assert words[0] == "Monday 2026-03-02: not observed"
+    assert words[2] == "Wednesday 2026-03-04: 3 m 00 s in bad states, 11 h 48 m not observed"
     assert [cell.partly for cell in cells(context)].count(True) == 1
     assert context["plotted"]["days"]["minutes"] == [None, None, 3.0, None, None, None, None]
     hours = [cell.level for cell in cells(context, "week")]
@@ -145,8 +145,8 @@ def test_of_the_week_before_a_product_there_are_no_figures(new: None, client: Cl
         "Not observed: the first record is from 2026-03-04 11:48:00 UTC. "
         "The target of 50 % is not judged, as nothing was observed."
     )
-    told = (*answer.context["tiles"], *answer.context["classes"])
-    assert {each.value for each in told} == {"not observed"}
+    tiles = (*answer.context["tiles"], *answer.context["classes"])
+    assert {each.value for each in tiles} == {"not observed"}
     assert {cell.level for cell in cells(answer.context)} == {-1}
     page = answer.content.decode()
     assert '<td class="num" data-value="">not observed</td>' in page
@@ -168,18 +168,18 @@ def test_of_the_week_before_a_product_there_are_no_figures(new: None, client: Cl
 def test_the_first_record_is_told_in_the_zone_of_the_summary():
     ReportingZone.objects.create(name="Asia/Tokyo")
     present(NOW - 12 * MINUTE_MS)
-    found = summary(Question(("attack",), containing(WEEK, utc_datetime(NOW - 7 * DAY_MS).date())))
-    assert "the first record is from 2026-03-04 20:48:00 JST." in phrases.sentence(found)
+    report = summary(Question(("attack",), containing(WEEK, utc_datetime(NOW - 7 * DAY_MS).date())))
+    assert "the first record is from 2026-03-04 20:48:00 JST." in phrases.sentence(report)
 
 
 def test_a_digest_of_a_time_that_was_not_observed_says_so(new: None):
-    found = summary(Question(("attack",), containing(WEEK, utc_datetime(NOW - 7 * DAY_MS).date())))
-    mail = content_of(found, "Attacks", "every week", "https://x/end")
+    report = summary(Question(("attack",), containing(WEEK, utc_datetime(NOW - 7 * DAY_MS).date())))
+    mail = content_of(report, "Attacks", "every week", "https://x/end")
     assert mail.subject == "Attacks, Week 9 of 2026: not observed"
     assert mail.sentence.startswith(
         "Not observed: the first record is from 2026-03-04 11:48:00 UTC."
     )
-    assert mail.sentence == phrases.sentence(found)
+    assert mail.sentence == phrases.sentence(report)
     assert {each.now for each in mail.changes} == {"not observed"}
     so_far = summary(Question(("attack",), containing(DAY, utc_datetime(NOW).date())))
     mail = content_of(so_far, "Attacks", "every day", "https://x/end")
@@ -298,8 +298,8 @@ def test_heartbeats_that_the_materialiser_reads_late_are_no_gap():
     assert not Gap.objects.exists()
     assert Progress.objects.get(scenario="attack").dirty_since == NOW - 5 * HOUR_MS
     sum_up_all()
-    found = summary(Question(("attack",), containing(DAY, utc_datetime(NOW).date())))
-    assert found.whole.now.times == (12 * HOUR_MS, 0, 0, 0)
+    report = summary(Question(("attack",), containing(DAY, utc_datetime(NOW).date())))
+    assert report.whole.now.times == (12 * HOUR_MS, 0, 0, 0)
 
 
 @pytest.mark.parametrize("path", ["/summary/history/", "/summary/alarms/"])

@@ -122,20 +122,20 @@ def test_one_sentence_says_how_the_week_went(history: None, client: Client):
 
 
 def test_figures_are_compared_in_words(history: None, client: Client):
-    told = tiles(client)
-    assert (told["incidents"].value, told["incidents"].note) == ("3", "on 2 assets")
-    assert told["incidents"].change == phrases.FigureTrend("2 more", "arrow-up", "worse")
-    assert told["bad"].value == "3 h 25 m"
-    assert told["bad"].change == phrases.FigureTrend("2 h 35 m less", "arrow-down", "better")
-    assert told["acknowledged"].value == "4 m 00 s"
-    assert told["cleared"].value == "1 h 00 m"
-    assert told["cleared"].note == "median; 95 of 100 within 2 h 00 m; 3 attacks"
-    assert told["flapping"].value == told["false_alarms"].value == "1"
-    assert told["unconfirmed"].value == "1 h 00 m"
-    assert told["maintenance"].value == "0 s"
+    all_tiles = tiles(client)
+    assert (all_tiles["incidents"].value, all_tiles["incidents"].note) == ("3", "on 2 assets")
+    assert all_tiles["incidents"].change == phrases.FigureTrend("2 more", "arrow-up", "worse")
+    assert all_tiles["bad"].value == "3 h 25 m"
+    assert all_tiles["bad"].change == phrases.FigureTrend("2 h 35 m less", "arrow-down", "better")
+    assert all_tiles["acknowledged"].value == "4 m 00 s"
+    assert all_tiles["cleared"].value == "1 h 00 m"
+    assert all_tiles["cleared"].note == "median; 95 of 100 within 2 h 00 m; 3 attacks"
+    assert all_tiles["flapping"].value == all_tiles["false_alarms"].value == "1"
+    assert all_tiles["unconfirmed"].value == "1 h 00 m"
+    assert all_tiles["maintenance"].value == "0 s"
     body = page(client)
     assert "worse" in body
-    assert body.count('class="how"') > len(told)
+    assert body.count('class="how"') > len(all_tiles)
 
 
 def test_every_figure_says_how_it_is_counted(history: None, client: Client):
@@ -152,12 +152,12 @@ def test_every_figure_says_how_it_is_counted(history: None, client: Client):
 def test_each_figure_links_to_the_list_that_it_is_made_of(
     history: None, client: Client, name: str, expected: int
 ):
-    told = tiles(client)
-    rows = client.get(told[name].link).context["page"].rows
+    all_tiles = tiles(client)
+    rows = client.get(all_tiles[name].link).context["page"].rows
     assert len(rows) == expected
     if name == "bad":
-        found = client.get(WEEK).context["summary"]
-        assert sum(row.within for row in rows) == found.whole.now.times.bad
+        summary = client.get(WEEK).context["summary"]
+        assert sum(row.within for row in rows) == summary.whole.now.times.bad
 
 
 def alarm(asset: str, begin: int, end: int | None, **changes: Any) -> None:
@@ -265,8 +265,8 @@ def test_the_rows_of_labels_link_to_their_groups(history: None, client: Client):
     }
     assert rows["Acme"].now.incidents == 1  # the three overlap, or touch what does
     for row in rows.values():
-        found = client.get(row.links.incidents).context["found"]
-        behind = found.groups if hasattr(found, "groups") else found.rows
+        grouped = client.get(row.links.incidents).context["grouped"]
+        behind = grouped.groups if hasattr(grouped, "groups") else grouped.rows
         assert len(behind) == row.now.incidents, row.group.name
 
 
@@ -279,11 +279,11 @@ def test_worst_assets_link_to_their_incidents(history: None, client: Client):
 
 def test_the_parts_add_up_to_the_whole(history: None, client: Client):
     context = client.get(f"{WEEK}&label=customer").context
-    found = context["summary"]
-    assert sum(each.bad or 0 for each in found.heat) == found.whole.now.times.bad
-    assert sum(ms or 0 for day in found.week for ms in day) == found.whole.now.times.bad
-    assert sum(row.now.times.bad for row in context["label_rows"]) == found.whole.now.times.bad
-    assert sum(row.ms for row in context["timelines"]) == sum(e.within for e in found.incidents)
+    summary = context["summary"]
+    assert sum(each.bad or 0 for each in summary.heat) == summary.whole.now.times.bad
+    assert sum(ms or 0 for day in summary.week for ms in day) == summary.whole.now.times.bad
+    assert sum(row.now.times.bad for row in context["label_rows"]) == summary.whole.now.times.bad
+    assert sum(row.ms for row in context["timelines"]) == sum(e.within for e in summary.incidents)
 
 
 # ---- periods ----------------------------------------------------------------------------------
@@ -480,14 +480,14 @@ def test_the_tables_are_files(history: None, client: Client):
 
 def test_rest_has_the_same_figures(history: None, client: Client):
     query = f"{WEEK.partition('?')[2]}&label=customer"
-    told = client.get(f"/api/v1/summary?{query}").json()
-    assert told["period"] == {"unit": "week", "first": "2026-03-02", "last": "2026-03-08"}
-    assert told["now"]["incidents"] == 3
-    assert told["now"]["bad_ms"] == 205 * MINUTE_MS
-    assert told["sentence"] == client.get(WEEK).context["sentence"]
-    assert [each["asset"] for each in told["worst"]][:2] == ["bank", "shop"]
-    assert len(told["incidents"]) == told["incidents_total"] == 3
-    assert {each["name"] for each in told["labels"]} >= {"Acme", "Daily"}
+    answer = client.get(f"/api/v1/summary?{query}").json()
+    assert answer["period"] == {"unit": "week", "first": "2026-03-02", "last": "2026-03-08"}
+    assert answer["now"]["incidents"] == 3
+    assert answer["now"]["bad_ms"] == 205 * MINUTE_MS
+    assert answer["sentence"] == client.get(WEEK).context["sentence"]
+    assert [each["asset"] for each in answer["worst"]][:2] == ["bank", "shop"]
+    assert len(answer["incidents"]) == answer["incidents_total"] == 3
+    assert {each["name"] for each in answer["labels"]} >= {"Acme", "Daily"}
 
 
 # ---- where a manager lands ----------------------------------------------------------------------

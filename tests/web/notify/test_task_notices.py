@@ -308,9 +308,9 @@ def test_what_is_over_the_limit_is_told_in_one_message(world: World):
     several, single = Message.objects.filter(status=QUEUED).order_by("subject")
     assert single.subject.startswith("Task of olga: ")
     assert several.subject.startswith("3 scheduled tasks: ")
-    told = [task["asset"] for each in (several, single) for task in each.payload["tasks"]]
-    assert sorted(told) == ["a", "b", "c", "d"]
-    assert all(f"- {asset} (Attacks)" in several.text for asset in told[:3])
+    assets = [task["asset"] for each in (several, single) for task in each.payload["tasks"]]
+    assert sorted(assets) == ["a", "b", "c", "d"]
+    assert all(f"- {asset} (Attacks)" in several.text for asset in assets[:3])
     assert page_of(several) == "/schedules/"
     assert len(Rule.objects.get().recent) == 2
 

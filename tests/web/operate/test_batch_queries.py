@@ -127,8 +127,8 @@ def test_what_differs_is_found_and_said_field_by_field(world: World, client: Cli
     )
     fields = {name: getattr(taken, name) for name in Stored.__struct_fields__}
     bring(world, Stored(**fields | {"rows": rows}))
-    found = {row.asset: (row.verdict, row.fields) for row in StoredRow.objects.all()}
-    assert found == {
+    verdicts = {row.asset: (row.verdict, row.fields) for row in StoredRow.objects.all()}
+    assert verdicts == {
         "same": ("equal", ""),
         "other": ("differs", "state, votes"),
         "extra": ("differs", "state"),
@@ -216,7 +216,7 @@ def test_a_result_that_does_not_arrive_is_told(world: World, client: Client) -> 
 TRY = {"scenario": "attack", "back": "6"}
 
 
-def found(world: World, ask: str) -> WhatIfResult:
+def what_if_result(world: World, ask: str) -> WhatIfResult:
     """What a batch query would tell of three assets."""
     rule = scenarios()["attack"]
     other = overlaid(rule, {"min_voters": 1})
@@ -252,7 +252,7 @@ def test_a_rule_is_tried_and_what_it_makes_is_shown(world: World, client: Client
     assert ask.parameters["changes"]["holds"]["under-attack"] == 10_000
     assert abs(now_ms() - 6 * 3_600_000 - ask.parameters["since"]) < 60_000
     url = answer.url  # type: ignore[attr-defined]
-    bring(world, found(world, ask.id))
+    bring(world, what_if_result(world, ask.id))
     tell(world, JobAnswer(ask.id, "what-if", "done", "100 records"))
     page = client.get(url).content.decode()
     assert names(client.get(url)) == ["gained", "moved"]
@@ -273,16 +273,16 @@ def test_a_rule_is_tried_and_what_it_makes_is_shown(world: World, client: Client
 
 
 def test_a_result_begins_no_earlier_than_the_log(world: World) -> None:
-    told = found(world, str(uuid.uuid4())).totals
-    assert told is not None
-    since = told.since
+    totals = what_if_result(world, str(uuid.uuid4())).totals
+    assert totals is not None
+    since = totals.since
     for began, begin in [
         ({}, since),
         ({0: Began("snapshot", since - 5), 1: Began("empty", since - 9)}, since),
         ({0: Began("log", since + 5), 1: Began("log", since + 9)}, since + 5),
         ({0: Began("log", since + 5), 1: Began("snapshot", since - 9)}, since),
     ]:
-        assert begun_at(replace(told, began=began)) == begin
+        assert begun_at(replace(totals, began=began)) == begin
 
 
 def test_the_form_says_how_much_earlier_an_empty_state_starts(world: World, client: Client) -> None:
@@ -322,7 +322,7 @@ def test_a_result_says_what_was_begun_with(world: World, client: Client) -> None
     heard_of(world)
     url = client.post("/what-if/run/", {**TRY, "min_voters": "1"}).url  # type: ignore[attr-defined]
     ask = asked(world.gateway)[0].id
-    part = found(world, ask)
+    part = what_if_result(world, ask)
     bring(world, part)
     page = client.get(url).content.decode()
     lines = re.findall(r'<li data-means="(\w+)">(.*?)</li>', page, re.DOTALL)
@@ -395,7 +395,7 @@ def test_results_are_bounded_and_old_trials_go(world: World, client: Client) -> 
     heard_of(world)
     client.post("/what-if/run/", {**TRY, "min_voters": "1"})
     ask = asked(world.gateway)[0].id
-    part = found(world, ask)
+    part = what_if_result(world, ask)
     bring(world, part, part, WhatIfResult(str(uuid.uuid4()), 0, part.rows))
     assert TrialResult.objects.count() == 2
     assert models.TRIALS_KEPT.apply(now_ms() + 14 * DAY_MS + 1000) == 1

@@ -25,10 +25,10 @@ def page(role: str, path: str) -> str:
 def places(body: str) -> list[tuple[str, bool]]:
     """The links of the bar and of the page's tabs, each with whether it is the page itself."""
     navs = re.findall(r'<nav class="(?:main-bar|page-tabs)".*?</nav>', body, re.DOTALL)
-    found: list[Any] = re.findall(
+    links: list[Any] = re.findall(
         r'<a (?:class="place" )?href="([^"]+)"\s*(aria-current="page")?', "".join(navs)
     )
-    return [(path, bool(current)) for path, current in found]
+    return [(path, bool(current)) for path, current in links]
 
 
 @pytest.mark.parametrize("path", ["/", "/account/tokens/"])

@@ -100,7 +100,7 @@ def test_only_an_admin_is_shown_the_way_there(world):
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "count"),
     [
         ("", 3), ("reason=not-json", 1), ("reason=bad-agent", 0), ("q=SHOP", 2), ("q=waf-1", 2),
         ("scenario=attack", 3), ("scenario=orders", 0), ("status=discarded", 0), ("status=any", 3),
@@ -108,14 +108,14 @@ def test_only_an_admin_is_shown_the_way_there(world):
         ("q=status:discarded,any", 3), ("q=-status:any", 0), ("q=agent:*", 2), ("q=-agent:*", 1),
     ],
 )  # fmt: skip
-def test_filters(world, admin, query: str, found: int):
+def test_filters(world, admin, query: str, count: int):
     for key, value in ((b"shop", UNKNOWN), (b"shop", b"{"), (b"mail", UNKNOWN)):
         put(world, key, value)
     world.write()
     response = admin.get(f"{LIST}?{query}")
     assert response.status_code == 200
-    assert response.content.decode().count('name="id"') == found
-    assert f'id="match-count">{found}<' in response.content.decode()
+    assert response.content.decode().count('name="id"') == count
+    assert f'id="match-count">{count}<' in response.content.decode()
 
 
 @pytest.mark.parametrize(
@@ -156,10 +156,10 @@ def test_hours_are_counted(world, admin):
     letter(world)
     old = letter(world, value=b"{")
     DeadLetter.objects.filter(pk=old.pk).update(appended_at=now_ms() - 3 * 86_400_000)
-    told = queries.figures(queries.LetterFilter(), now_ms())
-    assert [bar.n for bar in told.bars if bar.n] == [1]
-    assert (told.bars[-1].n or told.bars[-2].n, told.before, told.open) == (1, 1, 2)
-    assert told.reasons == [("not-json", 1), ("unknown-state", 1)]
+    counts = queries.figures(queries.LetterFilter(), now_ms())
+    assert [bar.n for bar in counts.bars if bar.n] == [1]
+    assert (counts.bars[-1].n or counts.bars[-2].n, counts.before, counts.open) == (1, 1, 2)
+    assert counts.reasons == [("not-json", 1), ("unknown-state", 1)]
 
 
 def test_the_figures_alone_are_renewed(world, admin):
@@ -181,7 +181,7 @@ def test_the_fault_is_named_and_marked_where_it_is(world, admin):
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "message"),
     [
         (b"shop", b'{"type":\xff}', "expected UTF-8, got ff (value, byte 8)"),
         (
@@ -200,8 +200,8 @@ def test_the_fault_is_named_and_marked_where_it_is(world, admin):
         (b"shop", GOOD.replace(b'"clear"', b"[]"), "state: expected a text, got [] (value, byte"),
     ],
 )
-def test_what_is_wrong_is_told(world, admin, key: bytes, value: bytes, told: str):
-    assert told in admin.get(url(letter(world, key, value))).content.decode()
+def test_what_is_wrong_is_told(world, admin, key: bytes, value: bytes, message: str):
+    assert message in admin.get(url(letter(world, key, value))).content.decode()
 
 
 DOUBTED = "its agent waf-1 is in doubt on shop for 1 m 30 s"
@@ -244,7 +244,7 @@ LARGE = b'{"x":"%s"}' % (b"x" * 3_000)
 
 
 @pytest.mark.parametrize(
-    ("value", "reason", "told"),
+    ("value", "reason", "message"),
     [
         (b'"reported_at":%d' % (now_ms() + 3_600_000), "bad-time",
          "It would be taken in doubt: its agent&#x27;s clock is"),
@@ -256,13 +256,13 @@ LARGE = b'{"x":"%s"}' % (b"x" * 3_000)
     ids=["ahead", "large", "no object"],
 )  # fmt: skip
 def test_what_the_fold_before_refused_is_redriven_and_the_page_says_how_it_is_taken(
-    world, admin, value: bytes, reason: str, told: str
+    world, admin, value: bytes, reason: str, message: str
 ):
     sent = GOOD[:-1] + b"," + value + b"}"
     one = refused_before(world, sent, reason)
     page = admin.get(url(one)).content.decode()
     assert TAKEN in page
-    assert told in page
+    assert message in page
     response = admin.post(url(one, "redrive/"), {"key": "shop", "value": sent.decode()})
     assert response.status_code == 302
     one.refresh_from_db()
@@ -284,9 +284,9 @@ def test_a_refused_report_says_that_its_agent_would_be_doubted_where_the_asset_i
     assert {(verdict_on(value).taken, verdict_on(value).note) for value in REFUSED} == {(False, "")}
     world.report("shop", "clear", "waf-1", "waf-2")
     world.write()
-    told = "Its agent waf-1 would then be in doubt on shop for 1 m 30 s."
+    note = "Its agent waf-1 would then be in doubt on shop for 1 m 30 s."
     assert {(verdict_on(value).taken, verdict_on(value).note) for value in REFUSED} == {
-        (False, told)
+        (False, note)
     }
 
 
@@ -341,9 +341,14 @@ def test_a_rule_of_an_earlier_fold_refuses_what_it_always_did(world, settings, t
     ahead = b'"reported_at":%d}' % (now + 400_000)
     reports = (GOOD[:-1] + b"," + ahead, GOOD[:-1] + b',"detail":[]}', UNKNOWN)
     leave = b'{"type":"leave","agent":"waf-1",' + ahead
-    found = [verdict_on(value, now) for value in (*reports, leave)]
-    assert [each.reason for each in found] == ["bad-time", "bad-field", "unknown-state", "bad-time"]
-    assert {each.note for each in found} == {""}
+    verdicts = [verdict_on(value, now) for value in (*reports, leave)]
+    assert [each.reason for each in verdicts] == [
+        "bad-time",
+        "bad-field",
+        "unknown-state",
+        "bad-time",
+    ]
+    assert {each.note for each in verdicts} == {""}
 
 
 def test_the_right_partition_is_told(world, admin):
@@ -526,8 +531,8 @@ def test_many_are_reviewed_and_redriven_each_once(world, admin):
     page = admin.post(f"{LIST}many/", every, follow=True).content.decode()
     assert "Redrive 3 of 4?" in page
     assert "1 not-json" in page
-    told = admin.post(f"{LIST}many/redrive/", {"ids": ids(page)}, follow=True).content.decode()
-    assert "3 redriven" in told
+    done = admin.post(f"{LIST}many/redrive/", {"ids": ids(page)}, follow=True).content.decode()
+    assert "3 redriven" in done
     assert len(log_of(world)) == 3
     assert DeadLetter.objects.filter(status=REDRIVEN, edited=False).count() == 3
     again = admin.post(f"{LIST}many/redrive/", {"ids": ids(page)}, follow=True).content.decode()
@@ -583,8 +588,8 @@ def test_many_keep_the_order_of_their_log(world):
     for n in range(5):
         put(world, b"shop", f'{{"n":{n}'.encode())
     world.write()
-    found = list(DeadLetter.objects.order_by("-id"))
-    sendings = [redrive.Sending(one, b"shop", one.record_value, 0) for one in found]
+    letters = list(DeadLetter.objects.order_by("-id"))
+    sendings = [redrive.Sending(one, b"shop", one.record_value, 0) for one in letters]
     redrive.redrive(sendings, "admin", now_ms)
     assert [message.value for message in log_of(world)] == [f'{{"n":{n}'.encode() for n in range(5)]
 
@@ -611,8 +616,8 @@ def test_many_are_discarded_for_a_reason(world, admin):
     without = admin.post(f"{LIST}many/discard/", {"ids": ids(page), "why": ""}, follow=True)
     assert (without.status_code, error_of(without, "why")) == (422, "This field is required.")
     given = {"ids": ids(page), "why": "a test"}
-    told = admin.post(f"{LIST}many/discard/", given, follow=True).content.decode()
-    assert "3 discarded" in told
+    done = admin.post(f"{LIST}many/discard/", given, follow=True).content.decode()
+    assert "3 discarded" in done
     assert set(DeadLetter.objects.values_list("status", "status_by", "why")) == {
         (DISCARDED, "admin", "a test")
     }

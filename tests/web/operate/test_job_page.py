@@ -85,10 +85,10 @@ def tell(status: Any = "running", since: int = 1_000_000, **more: Any) -> None:
 def beat(age: int = 0, **changes: Any) -> None:
     """A bucket of the kernel was heard of so long ago."""
     at = now_ms() - age
-    told = Heartbeat(
+    bucket_beat = Heartbeat(
         "attack/0", "attack", 0, 3, "driver", "h", at, 7, 11, 5, 40, 0, 0, "kernel", at
     )
-    row = {name: getattr(told, name) for name in FIGURES} | changes
+    row = {name: getattr(bucket_beat, name) for name in FIGURES} | changes
     BucketStatus.objects.create(**row, received_at=at)
 
 
@@ -190,8 +190,8 @@ def test_a_process_that_was_killed_is_a_restart_with_its_time_and_cause():
     page = body(client)
     assert restarts(page) == "1"
     assert "its process ended without a word (killed?)" in page
-    (told,) = re.findall(r'<div class="troubles">.*?</div>', page, re.DOTALL)
-    assert f'data-at="{at}"' in told
+    (troubles,) = re.findall(r'<div class="troubles">.*?</div>', page, re.DOTALL)
+    assert f'data-at="{at}"' in troubles
     tell("starting")  # killed while it read its state
     assert restarts(body(client)) == "2"
 
@@ -286,8 +286,8 @@ def asks_in(gateway: Gateway) -> list[Control]:
 
 
 def answer(ask: JobRequest, outcome: Any, why: str = "") -> None:
-    told = JobAnswer(str(ask.pk), ask.action, outcome, why)  # type: ignore[arg-type]
-    ingest_progress([QueryReport("kernel", now_ms(), "stopped", 3, answer=told)])
+    job_answer = JobAnswer(str(ask.pk), ask.action, outcome, why)  # type: ignore[arg-type]
+    ingest_progress([QueryReport("kernel", now_ms(), "stopped", 3, answer=job_answer)])
 
 
 def test_an_admin_stops_a_query_and_is_told_what_became_of_it(gateway: Gateway):
@@ -404,19 +404,19 @@ def test_hostile_reasons(text: str):
 
 def test_charts_have_one_list_for_each_line():
     now = now_ms()
-    told = [
+    reports = [
         QueryReport("kernel", now - age, "running", 3, batch={**BATCH, "batchId": -age})
         for age in range(7_200_000, 0, -60_000)
     ]
-    ingest_progress(told)
+    ingest_progress(reports)
     client = logged_in_as("operator")
     for span, batches in (("hour", 60), ("day", 120), ("month", 3)):
-        found = client.get(f"/job/kernel/figures.json?span={span}").json()
-        assert {len(line) for line in found.values()} == {len(found["at"])}
-        assert abs(len(found["at"]) - batches) <= 1, span
-        assert found["at"] == sorted(found["at"])
-    assert found["addBatch"][0] == 900
-    assert found["memory"][0] == 2_500_000
+        figures = client.get(f"/job/kernel/figures.json?span={span}").json()
+        assert {len(line) for line in figures.values()} == {len(figures["at"])}
+        assert abs(len(figures["at"]) - batches) <= 1, span
+        assert figures["at"] == sorted(figures["at"])
+    assert figures["addBatch"][0] == 900
+    assert figures["memory"][0] == 2_500_000
     assert client.get("/job/kernel/figures.json?span=year").status_code == 404
     empty = client.get("/job/other/figures.json").json()
     assert json.dumps(empty["at"]) == "[]"
@@ -424,9 +424,9 @@ def test_charts_have_one_list_for_each_line():
 
 def test_that_it_was_stopped_keeps_the_board_from_being_ready_and_names_nobody():
     tell("stopped", stopped=Stopped("ada", "a drill", 5))
-    told = Client().get("/readyz").json()
-    assert told["missing"][0] == "query kernel: was stopped, see the job's page"
-    assert "ada" not in str(told)
+    readiness = Client().get("/readyz").json()
+    assert readiness["missing"][0] == "query kernel: was stopped, see the job's page"
+    assert "ada" not in str(readiness)
     tell("running")
     assert "stopped" not in str(Client().get("/readyz").json())
 
@@ -450,11 +450,11 @@ def test_a_report_is_measured_from_its_append_until_the_database_has_it(world: W
     world.report("other", "clear", "waf-1")
     begun = now_ms()
     world.write()
-    told = list(JobSample.objects.filter(scenario="attack"))
-    assert sum(row.updates for row in told) == 2
-    longest = max(row.longest for row in told)
+    rows = list(JobSample.objects.filter(scenario="attack"))
+    assert sum(row.updates for row in rows) == 2
+    longest = max(row.longest for row in rows)
     assert 0 <= longest <= now_ms() - begun + 10_000
-    assert longest <= sum(row.waited for row in told) <= 2 * longest
+    assert longest <= sum(row.waited for row in rows) <= 2 * longest
     world.write()
     assert (
         sum(JobSample.objects.values_list("updates", flat=True)) == 2
@@ -493,8 +493,8 @@ def test_what_was_read_once_more_and_what_time_did_are_no_wait():
     samples.add_sample({"attack": newest}, beats, [DeadLetter(scenario="attack")], now)
     samples.add_sample({}, [heartbeat(log_time=now - 1_000)], [DeadLetter(scenario="attack")], now)
     (row,) = JobSample.objects.all()
-    told = (row.updates, row.waited, row.longest, row.behind, row.letters)
-    assert told == (2, 400, 300, 4_000, 2)
+    figures = (row.updates, row.waited, row.longest, row.behind, row.letters)
+    assert figures == (2, 400, 300, 4_000, 2)
 
 
 def seen(cause: Cause) -> Any:
@@ -518,10 +518,10 @@ def test_charts_and_their_table_tell_the_same():
     for age in (3_000, 63_000, 64_000 + samples.SLOT_MS):
         sample(age, updates=2, waited=500, longest=400, behind=900, letters=1)
     client = logged_in_as("operator")
-    found = client.get("/job/kernel/samples.json").json()
-    assert {len(line) for line in found.values()} == {3}
-    assert (found["mean"], found["longest"]) == ([250] * 3, [400] * 3)
-    assert (found["behind"], found["letters"]) == ([900] * 3, [1] * 3)
+    figures = client.get("/job/kernel/samples.json").json()
+    assert {len(line) for line in figures.values()} == {3}
+    assert (figures["mean"], figures["longest"]) == ([250] * 3, [400] * 3)
+    assert (figures["behind"], figures["letters"]) == ([900] * 3, [1] * 3)
     page = client.get("/job/").content.decode()
     (table,) = re.findall(r'aria-labelledby="minutes-kernel">(.*?)</table>', page, re.DOTALL)
     assert 2 <= table.count('<th scope="row">') <= 3  # two of them may be in one minute

@@ -45,8 +45,8 @@ def line(body: str, key: str) -> list[str]:
 
 def steps(body: str) -> dict[str, str]:
     """What the look-up says, by step."""
-    found = re.findall(r'<li data-key="(\w+)"><h3>.*?</h3>(.*?)</li>', body, re.DOTALL)
-    return {key: text(said) for key, said in found}
+    entries = re.findall(r'<li data-key="(\w+)"><h3>.*?</h3>(.*?)</li>', body, re.DOTALL)
+    return {key: text(said) for key, said in entries}
 
 
 def beat(partition: int = 0, scenario: str = "attack", **more: Any) -> Heartbeat:
@@ -109,8 +109,8 @@ def test_rates_and_shares_come_from_heartbeats(client: Client, world: World):
     now = now_ms()
     for ago in range(12, -1, -1):
         at = now - 1_000 * ago
-        told = [beat(0, records=90, log_time=at), beat(1, records=10, log_time=at)]
-        hear([*told, beat(2, records=0, log_time=at), beat(3, records=0, log_time=at)], at)
+        beats = [beat(0, records=90, log_time=at), beat(1, records=10, log_time=at)]
+        hear([*beats, beat(2, records=0, log_time=at), beat(3, records=0, log_time=at)], at)
     body = page(client)
     hot, calm, idle = (line(body, f"attack.reports/{at}") for at in (0, 1, 2))
     assert (hot[1], hot[5], hot[6]) == ("hot", "90.0", "3.6 ×")
@@ -161,8 +161,8 @@ def test_a_silent_job_keeps_its_last_figures_and_says_since_when(client: Client,
 
 
 def test_figures_of_a_database_when_this_process_has_heard_nothing(client: Client, world: World):
-    told = {name: getattr(beat(), name) for name in FIGURES}
-    BucketStatus.objects.create(received_at=now_ms(), **told)
+    figures = {name: getattr(beat(), name) for name in FIGURES}
+    BucketStatus.objects.create(received_at=now_ms(), **figures)
     cells = line(page(client), "attack.reports/0")
     assert (cells[8], cells[17]) == ("12", "worker-1")
 
@@ -199,9 +199,9 @@ def test_page_and_rest_agree(client: Client, world: World):
     fill(world, "attack.reports", 20)
     hear(every(), now_ms())
     cells = line(page(client), "attack.reports/0")
-    told = Client().get("/api/v1/partitions", headers=bearer(make_user("admin"))).json()
+    answer = Client().get("/api/v1/partitions", headers=bearer(make_user("admin"))).json()
     (row,) = (
-        r for r in told["partitions"] if (r["topic"], r["partition"]) == ("attack.reports", 0)
+        r for r in answer["partitions"] if (r["topic"], r["partition"]) == ("attack.reports", 0)
     )
     figures = ("lag", "assets", "dues", "begin", "end", "offset")
     assert [str(row[name]) for name in figures] == [cells[2], *cells[8:13]]
@@ -237,8 +237,8 @@ def where_it_went(world: World, name: str) -> int:
     """The partition of the log that really holds the asset's reports."""
     places = {("attack.reports", at): 0 for at in range(4)}
     messages: list[ConsumerRecord] = world.bus.reader(places).poll(0, 1_000)
-    (found,) = {m.partition for m in messages if m.key == name.encode()}
-    return found
+    (partition,) = {m.partition for m in messages if m.key == name.encode()}
+    return partition
 
 
 def test_a_name_that_is_not_on_the_board_yet_has_a_way(client: Client, world: World):
@@ -303,8 +303,8 @@ def test_an_assets_page_leads_to_where_it_is(client: Client, world: World):
     world.write()
     body = client.get(f"/s/attack/a/{quote('10.0.0.0/8 &', safe='')}/").content.decode()
     (address,) = re.findall(r'href="(/partitions/\?[^"]+)"', body)
-    found = client.get(html.unescape(address)).content.decode()
-    assert steps(found)["name"].startswith("10.0.0.0/8 &")
+    look_up = client.get(html.unescape(address)).content.decode()
+    assert steps(look_up)["name"].startswith("10.0.0.0/8 &")
 
 
 def test_where_an_asset_that_is_not_on_the_board_would_be(client: Client, world: World):

@@ -48,13 +48,17 @@ def client(world: World) -> Client:
 
 def beat(scenario: str, at: int, epoch: int = 3, offset: int = 9) -> None:
     now = now_ms()
-    told = Heartbeat(
+    heartbeat = Heartbeat(
         f"{scenario}/{at}", scenario, at, epoch, "driver", "h", now, offset, 1, 1, 1, 0, 0,
         "kernel", now,
     )  # fmt: skip
     columns = {field.name for field in BucketStatus._meta.get_fields()}
-    row = {name: getattr(told, name) for name in Heartbeat.__struct_fields__ if name in columns}
-    BucketStatus.objects.update_or_create(bucket=told.bucket, defaults=row | {"received_at": now})
+    row = {
+        name: getattr(heartbeat, name) for name in Heartbeat.__struct_fields__ if name in columns
+    }
+    BucketStatus.objects.update_or_create(
+        bucket=heartbeat.bucket, defaults=row | {"received_at": now}
+    )
 
 
 def tell(**more: Any) -> None:
@@ -266,8 +270,8 @@ def test_it_is_followed_to_its_end(client: Client, world: World) -> None:
 
 
 def answer(id_: str, outcome: Any, why: str = "") -> None:
-    told = JobAnswer(id_, "rebuild", outcome, why)
-    ingest_progress([QueryReport("kernel", now_ms(), "running", 4, answer=told)])
+    job_answer = JobAnswer(id_, "rebuild", outcome, why)
+    ingest_progress([QueryReport("kernel", now_ms(), "running", 4, answer=job_answer)])
 
 
 def followed(client: Client) -> str:
@@ -307,13 +311,13 @@ def test_it_is_compared_once(client: Client, monkeypatch: pytest.MonkeyPatch) ->
     assert not row.claim_comparison(now_ms())
     assert Replay.objects.to_compare(now_ms()) == []
     assert Replay.objects.to_compare(now_ms() + models.GIVEN_UP_MS + 1000) == [row]
-    found = {"reconcile": "done", "records": 1234, "compared": 56, "unjudged": 0}
-    monkeypatch.setattr(tasks, "_compare", lambda _row: {**found, "differences": 0})
+    comparison = {"reconcile": "done", "records": 1234, "compared": 56, "unjudged": 0}
+    monkeypatch.setattr(tasks, "_compare", lambda _row: {**comparison, "differences": 0})
     tasks.compare(row.pk)
     assert "agrees Compared with the log: 1,234 records, 56 assets, 0 differences" in followed(
         client
     )
-    judged = {**found, "differences": 2, "problem": "attack/<b>: differs"}
+    judged = {**comparison, "differences": 2, "problem": "attack/<b>: differs"}
     monkeypatch.setattr(tasks, "_compare", lambda _row: judged)
     tasks.compare(row.pk)
     assert "2 differences" in followed(client)

@@ -46,7 +46,7 @@ def tell(keys: Any = None, offset: int = 10, name: str = "attack", **more: Any) 
     configured = more.pop("configured", scenarios()[name])
     plain = canonical(configured, keys or {})
     rule = more.pop("rule", overlaid(configured, plain))
-    told = Carried(
+    carried = Carried(
         name,
         digest(configured, plain),
         configured.to_plain(),
@@ -55,15 +55,15 @@ def tell(keys: Any = None, offset: int = 10, name: str = "attack", **more: Any) 
         offsets=more.pop("offsets", dict.fromkeys(range(4), offset)),
         **more,
     )
-    ingest_rules([QueryReport("kernel", now_ms(), "running", 3, carried=told)])
-    return told
+    ingest_rules([QueryReport("kernel", now_ms(), "running", 3, carried=carried)])
+    return carried
 
 
 def beat(offset: int = 20, *partitions: int) -> None:
     """Buckets have come so far."""
     now = now_ms()
     for at in partitions or range(4):
-        told = Heartbeat(
+        heartbeat = Heartbeat(
             f"attack/{at}",
             "attack",
             at,
@@ -80,11 +80,11 @@ def beat(offset: int = 20, *partitions: int) -> None:
             "kernel",
             now,
         )
-        row = {n: getattr(told, n) for n in [f.name for f in BucketStatus._meta.fields]
-               if hasattr(told, n)}  # fmt: skip
+        row = {n: getattr(heartbeat, n) for n in [f.name for f in BucketStatus._meta.fields]
+               if hasattr(heartbeat, n)}  # fmt: skip
         BucketStatus.objects.update_or_create(
-            bucket=told.bucket,
-            defaults={**row, "mutes": dump_mutes(told.mutes), "received_at": now},
+            bucket=heartbeat.bucket,
+            defaults={**row, "mutes": dump_mutes(heartbeat.mutes), "received_at": now},
         )
 
 
@@ -140,7 +140,7 @@ def test_what_was_changed_from_here_is_marked_and_can_be_taken_back(admin: Clien
 
 
 @pytest.mark.parametrize(
-    ("told", "reached", "words"),
+    ("arguments", "reached", "words"),
     [
         ({"offsets": {0: 10, 1: 10, 2: 10}}, 20, "The rule is not in the log yet in partition 3."),
         ({"offset": 30}, 20, "The job has not applied the rule yet."),
@@ -148,9 +148,9 @@ def test_what_was_changed_from_here_is_marked_and_can_be_taken_back(admin: Clien
     ],
 )
 def test_where_the_job_is_not_there_yet_it_is_said(
-    admin: Client, told: dict[str, Any], reached: int, words: str
+    admin: Client, arguments: dict[str, Any], reached: int, words: str
 ):
-    tell(HOLD, **told)
+    tell(HOLD, **arguments)
     beat(reached)
     assert words in body(admin)
     assert words.split(":", maxsplit=1)[0] in body(admin, "/scenarios/")
@@ -223,11 +223,11 @@ def asks_in(gateway: Gateway) -> list[Control]:
 
 def test_the_form_as_it_is_changes_nothing(admin: Client):
     for keys in ({}, HOLD, {"vote_lifetime": "20m", "rule": {"kind": "latest"}}):
-        told = tell(keys)
+        carried = tell(keys)
         page = review(admin)
         assert page.status_code == 200
         assert "Nothing would change" in page.content.decode()
-        assert page.context["proposal"].keys == told.overlay.keys
+        assert page.context["proposal"].keys == carried.overlay.keys
 
 
 def test_voters_and_the_memory_of_silent_votes_are_changed(admin: Client, gateway: Gateway):
@@ -265,7 +265,7 @@ def test_a_life_cycle_raises_and_lowers_nothing(admin: Client):
 
 
 def test_an_admin_changes_a_rule_and_follows_it(admin: Client, gateway: Gateway):
-    told = tell()
+    carried = tell()
     beat()
     at = fields(admin)
     hold = next(n for n, v in at.items() if n.startswith("holds") and v == "20s")
@@ -277,7 +277,7 @@ def test_an_admin_changes_a_rule_and_follows_it(admin: Client, gateway: Gateway)
     assert confirm(admin, reviewed).url == f"{PAGE}#changes-h"
     ask = JobRequest.objects.get()
     keys = {"electorate": 6, "holds": {"clear": 7_000, "suspicious": 5_000}}
-    parameters = {"scenario": "attack", "keys": keys, "base": told.version}
+    parameters = {"scenario": "attack", "keys": keys, "base": carried.version}
     assert asks_in(gateway) == [
         Control(str(ask.pk), "kernel", "rule", "admin", "a storm", parameters)
     ]
@@ -317,7 +317,7 @@ def test_an_overlay_that_does_not_fit_can_be_taken_back(admin: Client, gateway: 
     states = [state for state in plain["states"] if state["name"] != "suspicious"]
     rule = {"kind": "latest"}
     smaller = scenario_from_plain({**plain, "states": states, "rule": rule, "holds": {}})
-    told = tell(HOLD, configured=smaller, rule=smaller, problem="attack.holds.clear: expected")
+    carried = tell(HOLD, configured=smaller, rule=smaller, problem="attack.holds.clear: expected")
     CarriedScenario.objects.update(keys=json.dumps({"holds": {"suspicious": 5_000}}))
     assert "does not count" in body(admin)
     reviewed = admin.post(f"{PAGE}review/", {"take_back": "*"}, follow=True)
@@ -325,7 +325,7 @@ def test_an_overlay_that_does_not_fit_can_be_taken_back(admin: Client, gateway: 
     assert asks_in(gateway)[0].parameters == {
         "scenario": "attack",
         "keys": {},
-        "base": told.version,
+        "base": carried.version,
     }
 
 
@@ -398,13 +398,13 @@ def test_what_is_not_confirmed_is_not_sent(
 def test_who_is_second_sees_what_the_first_has_done_and_may_go_on(admin: Client, gateway: Gateway):
     tell()
     reviewed = review(admin, min_voters="3")
-    told = tell(HOLD)
+    carried = tell(HOLD)
     again = confirm(admin, reviewed)
     assert again.status_code == 409
     assert "7 s" in again.content.decode()
     assert again.context["form"]["reason"].value() == "a storm"
     assert confirm(admin, again).status_code == 302
-    assert asks_in(gateway)[0].parameters["base"] == told.version
+    assert asks_in(gateway)[0].parameters["base"] == carried.version
 
 
 def test_the_same_form_twice_is_one_change(admin: Client, gateway: Gateway):
@@ -484,13 +484,13 @@ def test_hostile_texts(text: str):
 
 
 def test_what_the_job_tells_is_no_word_on_its_status():
-    told = tell()
-    take_in_asks([QueryReport("kernel", 1, "running", 3, carried=told)])
+    carried = tell()
+    take_in_asks([QueryReport("kernel", 1, "running", 3, carried=carried)])
     assert not JobProgress.objects.exists()
 
 
 def test_what_cannot_be_read_is_passed_over():
-    told = tell()
+    carried = tell()
     wrong: list[dict[str, Any]] = [
         {"rule": {}},
         {"configured": {"name": "attack"}},
@@ -498,12 +498,12 @@ def test_what_cannot_be_read_is_passed_over():
         {"offsets": {-1: 5, 2**40: 5, 3: 2**70}},
     ]
     for changes in wrong:
-        parts = {name: getattr(told, name) for name in Carried.__struct_fields__} | changes
+        parts = {name: getattr(carried, name) for name in Carried.__struct_fields__} | changes
         ingest_rules([QueryReport("kernel", 1, "running", 3, carried=Carried(**parts))])
     ingest_rules(
         [QueryReport("kernel", 1, "running", 3, answer=JobAnswer("no uuid", "rule", "done"))]
     )
-    assert CarriedScenario.objects.get().version == told.version
+    assert CarriedScenario.objects.get().version == carried.version
     assert RuleRecord.objects.count() == 4
 
 

@@ -76,9 +76,9 @@ def audited(action: str) -> list[tuple[str, str, dict[str, Any]]]:
 
 def shown_password(response: Any) -> str:
     """The password that a page shows once."""
-    found = re.search(r'<pre tabindex="0"><code>([a-z0-9-]+)</code>', response.content.decode())
-    assert found, response.content
-    return found[1]
+    match = re.search(r'<pre tabindex="0"><code>([a-z0-9-]+)</code>', response.content.decode())
+    assert match, response.content
+    return match[1]
 
 
 # ---- made, and at the first login ---------------------------------------------------------
@@ -190,9 +190,9 @@ def test_little_is_kept_of_a_form_that_waits_for_the_password():
 
 def test_a_role_is_changed_and_the_change_is_audited(admin):
     user = person("operator")
-    for role, found in (("manager", Role.MANAGER), ("admin", Role.ADMIN), ("none", None)):
+    for role, expected in (("manager", Role.MANAGER), ("admin", Role.ADMIN), ("none", None)):
         assert admin.post(f"/users/{user.pk}/role/", {"role": role}).status_code == 302
-        assert role_of(User.objects.get(pk=user.pk)) is found
+        assert role_of(User.objects.get(pk=user.pk)) is expected
     assert [facts for _, _, facts in audited("user.role")] == [
         {"before": "operator", "to": "manager"},
         {"before": "manager", "to": "admin"},
@@ -208,7 +208,7 @@ def test_a_superuser_can_be_made_less(admin):
 
 
 @pytest.mark.parametrize(
-    ("path", "form", "told"),
+    ("path", "form", "message"),
     [
         ("role", {"role": "manager"}, "You cannot take your own admin role away"),
         ("role", {"role": "none"}, "You cannot take your own admin role away"),
@@ -216,16 +216,16 @@ def test_a_superuser_can_be_made_less(admin):
         ("password", {}, "Change your own password under Account."),
     ],
 )
-def test_nobody_does_it_to_themselves(admin, path, form, told):
+def test_nobody_does_it_to_themselves(admin, path, form, message):
     person_ = User.objects.get()
     response = admin.post(f"/users/{person_.pk}/{path}/", form)
     assert response.status_code == 409
-    assert told in response.content.decode()
+    assert message in response.content.decode()
     person_.refresh_from_db()
     assert (person_.is_active, role_of(person_)) == (True, Role.ADMIN)
     assert person_.check_password(PASSWORD)
     (entry,) = AuditEntry.objects.filter(outcome__startswith="refused: ").exclude(action="login")
-    assert told in entry.outcome
+    assert message in entry.outcome
 
 
 def test_the_last_active_admin_stays():
@@ -413,9 +413,9 @@ def test_the_list_says_what_is_known_of_each(admin):
     page = admin.get("/users/").content.decode()
     row = page.split(f'data-key="{user.pk}"')[1].split("</tr>")[0]
     cells = [re.sub("<[^>]*>", "", cell).strip() for cell in row.split("<td")[1:]]
-    told = [cell.rpartition(">")[2] for cell in cells]
-    assert re.fullmatch(r"[0-9:]{8} UTC", told.pop(2))
-    assert told == ["operator", "active", "yes", "1", "1"]
+    texts = [cell.rpartition(">")[2] for cell in cells]
+    assert re.fullmatch(r"[0-9:]{8} UTC", texts.pop(2))
+    assert texts == ["operator", "active", "yes", "1", "1"]
     assert "to set a password" in page
     assert len(listed(admin, "?q=OPER")) == 1
     assert "Nobody of that name" in admin.get("/users/?q=nope").content.decode()

@@ -70,8 +70,8 @@ def test_a_deleted_key_is_not_there(client):
 
 def test_filters_by_pattern_of_keys_and_by_value(client):
     known_view((b"order-1", b"1"), (b"order-2", b"{}"), (b"other", b"1"))
-    found = api(client, "views/orders?key=order-*&not_empty=true")
-    assert [row["key"] for row in found["items"]] == ["order-1"]
+    answer = api(client, "views/orders?key=order-*&not_empty=true")
+    assert [row["key"] for row in answer["items"]] == ["order-1"]
     assert keys_of(page(client, "/views/orders/?key=order-*&not_empty=on")) == ["order-1"]
     assert "Nothing matches" in page(client, "/views/orders/?key=nobody")
 
@@ -79,22 +79,22 @@ def test_filters_by_pattern_of_keys_and_by_value(client):
 def test_filters_by_a_regular_expression_of_keys(client):
     known_view((b"order-1", b"1"), (b"order-2", b"{}"), (b"order-12", b"1"))
     text = "order-(1%7C2)"
-    found = api(client, f"views/orders?matches={text}")
-    assert [row["key"] for row in found["items"]] == ["order-1", "order-2"]
+    answer = api(client, f"views/orders?matches={text}")
+    assert [row["key"] for row in answer["items"]] == ["order-1", "order-2"]
     assert keys_of(page(client, f"/views/orders/?expression={text}&not_empty=on")) == ["order-1"]
-    told = client.get("/views/orders/?expression=(a").content.decode()
-    assert "Expected a regular expression as RE2 has them: missing ): (a" in told
+    body = client.get("/views/orders/?expression=(a").content.decode()
+    assert "Expected a regular expression as RE2 has them: missing ): (a" in body
 
 
 def test_pages_follow_each_other_whatever_the_keys_are(client):
     keys = [b"%03d" % number for number in range(119)] + [b"\xff\x00"]
     known_view(*((key, b"") for key in keys))
-    after, found = "", []
+    after, read_keys = "", []
     while after is not None:
         part = api(client, f"views/orders?limit=50&after={after}")
-        found += [row["key"] for row in part["items"]]
+        read_keys += [row["key"] for row in part["items"]]
         after = part["next"]
-    assert found == [key.decode() for key in keys[:-1]] + ["_wA="]
+    assert read_keys == [key.decode() for key in keys[:-1]] + ["_wA="]
     assert keys_of(first := page(client)) == [key.decode() for key in keys[:100]]
     assert "data-refresh" in first
     second = keys_of(page(client, f"/views/orders/?after={keys[99].hex()}"))
@@ -195,8 +195,8 @@ def test_a_copy_that_is_not_ready_says_why_and_answers_nothing(client, status, w
     for path in ("views/orders", "views/orders/order-1"):
         response = client.get(f"/api/v1/{path}")
         assert (response.status_code, response["Retry-After"]) == (503, "1")
-        told = response.json()
-        assert (told["reason"], why in told["detail"]) == (f"view-{status}", True)
+        answer = response.json()
+        assert (answer["reason"], why in answer["detail"]) == (f"view-{status}", True)
     for path in ("/views/", "/views/orders/"):
         assert why in page(client, path)
     listed = {each["name"]: each["status"] for each in api(client, "views")}
@@ -228,14 +228,14 @@ def test_without_a_declared_view_the_page_says_how_to_declare_one(client, monkey
 
 def test_a_view_that_is_not_declared(client):
     assert client.get("/views/nobodys/").status_code == 404
-    told = api(client, "views/nobodys", 404)
-    assert (told["reason"], "orders" in told["detail"]) == ("unknown-view", True)
+    answer = api(client, "views/nobodys", 404)
+    assert (answer["reason"], "orders" in answer["detail"]) == ("unknown-view", True)
 
 
 def test_metrics_tell_how_a_copy_fares(client):
     known_view((b"order-1", b"1"), (b"order-2", b"1"))
     copies()["orders"].apply([])
-    told = client.get("/metrics", headers=bearer(make_user("admin"), "metrics")).content.decode()
-    assert 'tallyboard_view_status{status="ready",view="orders"} 1.0' in told
-    assert 'tallyboard_view_rows{view="orders"} 2.0' in told
-    assert 'tallyboard_view_refused_records_total{reason="no-key",view="orders"} 0.0' in told
+    metrics = client.get("/metrics", headers=bearer(make_user("admin"), "metrics")).content.decode()
+    assert 'tallyboard_view_status{status="ready",view="orders"} 1.0' in metrics
+    assert 'tallyboard_view_rows{view="orders"} 2.0' in metrics
+    assert 'tallyboard_view_refused_records_total{reason="no-key",view="orders"} 0.0' in metrics

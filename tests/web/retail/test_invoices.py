@@ -305,14 +305,14 @@ def test_the_page_and_rest_tell_returns_apart(log: Log):
 @pytest.mark.usefixtures("today")
 def test_rest_tells_the_same():
     response = Client().get("/api/v1/invoices/today", headers=bearer(make_user("manager")))
-    told = response.json()
-    assert told["total"] == {
+    answer = response.json()
+    assert answer["total"] == {
         "invoices": 4, "lines": 7, "revenue": 370_618, "prime": 3, "delivered": 1, "returns": 0,
         "returned": 0,
     }  # fmt: skip
-    assert told["points"] == 25
-    assert [each["store"] for each in told["stores"]] == ["store-1", "store-2"]
-    assert told["products"][0] == {
+    assert answer["points"] == 25
+    assert [each["store"] for each in answer["stores"]] == ["store-1", "store-2"]
+    assert answer["products"][0] == {
         "product": "product-1", "title": "Tea", "pieces": 8, "revenue": 370_468,
     }  # fmt: skip
 

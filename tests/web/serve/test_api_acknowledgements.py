@@ -50,25 +50,25 @@ def call() -> Caller:
 
 
 def entries(action: str) -> list[tuple[str, str, str]]:
-    found = AuditEntry.objects.filter(action=action).order_by("number")
-    return list(found.values_list("name", "target", "source"))
+    rows = AuditEntry.objects.filter(action=action).order_by("number")
+    return list(rows.values_list("name", "target", "source"))
 
 
 def test_taken_in_hand_and_given_back(call: Caller):
     assert call("GET", "shop").json() == {"asset": "shop", "in_force": None, "items": []}
     until = now_ms() + 2 * DAY_MS
-    told = call("POST", "shop", {"reason": "on it", "until": until}).json()
-    held = told["in_force"]
+    answer = call("POST", "shop", {"reason": "on it", "until": until}).json()
+    held = answer["in_force"]
     assert (held["by"], held["reason"], held["until"]) == ("operator", "on it", until)
     assert (held["state"], held["ended_at"]) == ("suspicious", None)
-    assert told["items"] == [held]
-    assert call("GET", "shop").json() == told
+    assert answer["items"] == [held]
+    assert call("GET", "shop").json() == answer
     assert Mark.objects.get(asset="shop").ack_by == "operator", "the board's rows show it"
     assert entries("asset.acknowledged") == [("operator", "shop", "token")]
 
-    told = call("DELETE", "shop").json()
-    assert told["in_force"] is None
-    (ended,) = told["items"]
+    answer = call("DELETE", "shop").json()
+    assert answer["in_force"] is None
+    (ended,) = answer["items"]
     assert (ended["ended_why"], ended["ended_by"]) == ("taken back", "operator")
     assert entries("asset.unacknowledged") == [("operator", "shop", "token")]
     assert call("DELETE", "shop").status_code == 200
@@ -83,14 +83,14 @@ def test_without_an_end_it_lasts_an_hour(call: Caller):
 
 def test_the_newest_takes_the_place_of_the_one_before(call: Caller):
     call("POST", "shop", {"reason": "first"})
-    told = call("POST", "shop", {"reason": "second"}).json()
-    assert told["in_force"]["reason"] == "second"
-    assert [one["reason"] for one in told["items"]] == ["second", "first"]
-    assert told["items"][1]["ended_why"] == "acknowledged anew"
+    answer = call("POST", "shop", {"reason": "second"}).json()
+    assert answer["in_force"]["reason"] == "second"
+    assert [one["reason"] for one in answer["items"]] == ["second", "first"]
+    assert answer["items"][1]["ended_why"] == "acknowledged anew"
     for _ in range(25):
-        told = call("POST", "shop", {}).json()
-    assert len(told["items"]) == 20
-    assert told["in_force"] == told["items"][0]
+        answer = call("POST", "shop", {}).json()
+    assert len(answer["items"]) == 20
+    assert answer["in_force"] == answer["items"][0]
 
 
 @pytest.mark.parametrize(

@@ -73,14 +73,14 @@ def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, dict[str, str
     )
     known_view((b"order-1", b"{}"), (b"order-2", b"\xff"))
     with memory_bus(scenarios()), copied("orders", "attack"):
-        told()
+        known_job()
         yield {
             "operator": bearer(make_user("operator")),
             "admin": bearer(make_user("admin")),
         }
 
 
-def told() -> None:
+def known_job() -> None:
     """A heartbeat and a word of the job, so that its operations have something to tell."""
     at = times.now_ms()
     BucketStatus.objects.create(
@@ -101,7 +101,7 @@ def operations(db: None) -> dict[str, Any]:
 def read_operations() -> dict[str, Any]:
     """Read the document, which takes longer than any operation of it."""
     document: Any = schemathesis.openapi.from_wsgi("/api/v1/openapi.json", get_wsgi_application())
-    return {found.ok().label: found.ok() for found in document.get_all_operations()}
+    return {operation.ok().label: operation.ok() for operation in document.get_all_operations()}
 
 
 OPERATIONS = (

@@ -60,7 +60,7 @@ def mute(world: World, agent: str) -> None:
         world.job.command("attack", None, value, partition)
 
 
-def told(now: int) -> list[tuple[str, str]]:
+def finding_kinds(now: int) -> list[tuple[str, str]]:
     """Agent and kind of all findings, in their order."""
     return [(each.agent, each.kind) for each in news(now).findings]
 
@@ -77,7 +77,7 @@ def test_an_agent_whose_clock_is_ahead(world: World, client: Client) -> None:
     report(world, "waf-2", off=AHEAD)
     now = settle(world)
     assert VoteFault.objects.get().assets == len(SITES)
-    assert told(now) == [("waf-2", "ahead")]
+    assert finding_kinds(now) == [("waf-2", "ahead")]
     (finding,) = news(now).findings
     assert finding.what == "the clock of waf-2 is 6 min ahead"
     assert finding.todo == "Its votes on 3 sites are in doubt: set its clock."
@@ -88,7 +88,7 @@ def test_an_agent_whose_clock_is_ahead(world: World, client: Client) -> None:
     assert "Its clock is 6 min ahead" in text_of(
         client.get("/agents/attack/waf-2/").content.decode()
     )
-    assert told(now - LASTED_MS - 1_000) == [], "it has not lasted yet"
+    assert finding_kinds(now - LASTED_MS - 1_000) == [], "it has not lasted yet"
 
 
 def test_the_next_good_reports_end_it(world: World) -> None:
@@ -103,7 +103,7 @@ def test_the_next_good_reports_end_it(world: World) -> None:
     report(world, "waf-2")
     now = settle(world)
     assert not VoteFault.objects.exists()
-    assert told(now) == []
+    assert finding_kinds(now) == []
 
 
 def test_reports_that_say_what_the_board_does_not_know(world: World, client: Client) -> None:
@@ -111,7 +111,7 @@ def test_reports_that_say_what_the_board_does_not_know(world: World, client: Cli
     report(world, "waf-2")
     report(world, "waf-2", "critical")
     now = settle(world)
-    assert told(now) == [("waf-2", "refused")]
+    assert finding_kinds(now) == [("waf-2", "refused")]
     (finding,) = news(now).findings
     assert finding.what == "reports of waf-2 on 3 sites are refused"
     assert finding.todo.startswith("It says critical, which this board does not know. Add the")
@@ -125,7 +125,7 @@ def test_two_processes_under_one_name(world: World, client: Client) -> None:
     report(world, "waf-3")
     report(world, "waf-3", "under-attack", off=-20_000)
     now = settle(world)
-    assert told(now) == [("waf-3", "contradiction")]
+    assert finding_kinds(now) == [("waf-3", "contradiction")]
     assert "waf-3 contradicts itself on 3 sites" in news(now).findings[0].what
     assert "Contradicts itself on 3 sites: do two processes report" in page_of(client)
 
@@ -134,7 +134,7 @@ def test_on_a_single_asset_the_row_says_it_alone(world: World, client: Client) -
     report(world, "waf-2", off=AHEAD, sites=SITES[:1])
     report(world, "waf-3", sites=SITES[:1])
     report(world, "waf-3", "critical", sites=SITES[:1])
-    assert told(settle(world)) == []
+    assert finding_kinds(settle(world)) == []
     page = page_of(client)
     assert "Its clock is 6 min ahead: its votes on 1 site are in doubt" in page
     assert "Its reports on 1 site are refused" in page
@@ -144,11 +144,11 @@ def test_of_refused_reports_about_unknown_assets_heartbeats_tell(world: World) -
     minute = now_ms() // MINUTE * MINUTE
     world.bus._clock = lambda: minute
     report(world, "waf-2", "critical")
-    assert told(settle(world)) == []
+    assert finding_kinds(settle(world)) == []
     world.later(MINUTE)
     report(world, "waf-2", "critical")
-    assert told(settle(world)) == [("waf-2", "refused")]
-    assert told(world.bus._clock() + LIFETIME + 2 * MINUTE) == []
+    assert finding_kinds(settle(world)) == [("waf-2", "refused")]
+    assert finding_kinds(world.bus._clock() + LIFETIME + 2 * MINUTE) == []
 
 
 def test_of_a_muted_agent_nothing_is_told(world: World, client: Client) -> None:
@@ -158,7 +158,7 @@ def test_of_a_muted_agent_nothing_is_told(world: World, client: Client) -> None:
     report(world, "waf-3", "critical")
     for agent in ("waf-2", "waf-3"):
         mute(world, agent)
-    assert told(settle(world)) == []
+    assert finding_kinds(settle(world)) == []
     assert "muted" in page_of(client)
 
 
@@ -193,7 +193,7 @@ def test_an_agent_that_left_is_not(world: World, client: Client) -> None:
     world.later(3 * LIFETIME)
     report(world, "waf-1")
     settle(world)
-    assert told(world.bus._clock() + 10 * LIFETIME) == []
+    assert finding_kinds(world.bus._clock() + 10 * LIFETIME) == []
     assert "left" in page_of(client)
 
 
@@ -201,14 +201,14 @@ def test_where_all_agents_are_silent_the_scenario_is_missed_for_ever(world: Worl
     now = silence(world)
     for later in (0, 40 * DAY):
         BucketStatus.objects.update(at=now + later, log_time=now + later)
-        told = [each["what"] for each in problems(now + later, "attack")]
-        assert "Attacks: no agent has reported" in told
-        assert "Attacks: waf-2 has reported nothing" not in told, "one line says it of all"
+        lines = [each["what"] for each in problems(now + later, "attack")]
+        assert "Attacks: no agent has reported" in lines
+        assert "Attacks: waf-2 has reported nothing" not in lines, "one line says it of all"
 
 
 def test_the_only_agent_of_a_scenario_is_missed_as_any_other(world: World) -> None:
     now = silence(world)
-    assert told(now) == [("waf-2", "silent")]
+    assert finding_kinds(now) == [("waf-2", "silent")]
 
 
 def test_while_the_log_is_not_known_nobody_is_missed(world: World) -> None:
@@ -216,9 +216,9 @@ def test_while_the_log_is_not_known_nobody_is_missed(world: World) -> None:
     now = silence(world)
     seen = Agent.objects.get().last_seen
     BucketStatus.objects.filter(scenario="attack", partition=0).update(log_time=seen + MINUTE)
-    assert told(now) == []
+    assert finding_kinds(now) == []
     BucketStatus.objects.filter(scenario="attack", partition=0).delete()
-    assert told(now) == []
+    assert finding_kinds(now) == []
 
 
 def test_where_the_pipeline_that_reports_is_off_nobody_is_missed(
@@ -226,19 +226,19 @@ def test_where_the_pipeline_that_reports_is_off_nobody_is_missed(
 ) -> None:
     now = silence(world)
     monkeypatch.setattr(findings, "_off", lambda _scenario: "client-windows")
-    assert told(now) == []
+    assert finding_kinds(now) == []
 
 
 def test_agents_are_excused_where_a_brokers_clock_is_behind(world: World) -> None:
     report(world, "waf-2", off=AHEAD)
     now = settle(world)
-    assert told(now)
+    assert finding_kinds(now)
     BucketStatus.objects.update(engine="kernel")
     JobProgress.objects.create(
         query="kernel", at=now, status="running", epoch=1, restarts=0, message="",
         clocks_behind='{"attack/0":{"by":600000,"since":1}}',
     )  # fmt: skip
-    assert told(now) == []
+    assert finding_kinds(now) == []
 
 
 def test_several_agents_alike_are_one_line_of_the_banner(world: World, client: Client) -> None:
@@ -247,8 +247,8 @@ def test_several_agents_alike_are_one_line_of_the_banner(world: World, client: C
         report(world, agent, off=AHEAD)
     settle(world)
     VoteFault.objects.update(since=now_ms() - MINUTE)
-    found = [each for each in problems(now_ms(), "attack") if each["kind"] == "agents"]
-    (line,) = (each["what"] for each in found)
+    troubles = [each for each in problems(now_ms(), "attack") if each["kind"] == "agents"]
+    (line,) = (each["what"] for each in troubles)
     agents = {"waf-2 and waf-3", "waf-3 and waf-2"}  # the one that is further ahead comes first
     assert line in {f"Attacks: the clocks of {names} are up to 6 min ahead" for names in agents}
 

@@ -91,15 +91,15 @@ def test_the_usual_gap_is_learnt_and_three_of_them_are_silence(world: World) -> 
         world.report("shop", "clear", "waf-1")
         world.write()
         world.later(60_000)
-    found = Agent.objects.get(agent="waf-1")
-    assert 55_000 < found.gap < 65_000
-    late = found.last_seen + 3 * found.gap + 1
-    assert not found.is_unseen(late - found.gap)
-    assert found.is_unseen(late)
-    found.left_at = found.last_seen
-    assert not found.is_unseen(late), "an agent that has left is not missed"
-    found.left_at = found.gap = 0
-    assert not found.is_unseen(found.last_seen + 10**9)
+    agent = Agent.objects.get(agent="waf-1")
+    assert 55_000 < agent.gap < 65_000
+    late = agent.last_seen + 3 * agent.gap + 1
+    assert not agent.is_unseen(late - agent.gap)
+    assert agent.is_unseen(late)
+    agent.left_at = agent.last_seen
+    assert not agent.is_unseen(late), "an agent that has left is not missed"
+    agent.left_at = agent.gap = 0
+    assert not agent.is_unseen(agent.last_seen + 10**9)
 
 
 def test_live_votes_and_those_that_differ_are_counted_in_portions(world: World) -> None:
@@ -196,7 +196,10 @@ def test_a_mute_goes_to_every_partition_and_is_told_until_the_job_has_it(
     world.report("shop", "clear", "waf-2", "waf-3")
     world.write()
     answer = client.post("/mute/attack/waf-1/", form_of("1h"))
-    assert (answer.status_code, answer.headers["Location"]) == (302, "/agents/attack/waf-1/#told")
+    assert (answer.status_code, answer.headers["Location"]) == (
+        302,
+        "/agents/attack/waf-1/#mute-request",
+    )
     partitions = scenarios()["attack"].partitions
     assert f"sent to {partitions} of {partitions} partitions, in force in 0" in page_of(client)
     world.write()
@@ -398,8 +401,8 @@ def test_an_agent_is_muted_by_rest_and_listed(world: World) -> None:
 
     answer = post("mute/waf%2F1", {"reason": "wild", "until": until}, ID)
     assert answer.status_code == 202, answer.content
-    told = {"id": ID, "agent": "waf/1", "kind": "mute", "sent": partitions, "taken": 0}
-    assert answer.json() == told | {"of": partitions}
+    mute_request = {"id": ID, "agent": "waf/1", "kind": "mute", "sent": partitions, "taken": 0}
+    assert answer.json() == mute_request | {"of": partitions}
     world.write()
     assert (
         post("mute/waf%2F1", {"reason": "wild", "until": until}, ID).json()["taken"] == partitions

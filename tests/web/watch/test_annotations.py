@@ -90,10 +90,10 @@ def test_a_note_on_many_needs_a_text_and_names(attacked: World, client: Client):
 
 
 def test_what_is_not_calm_is_acknowledged_and_the_rest_is_named(attacked: World, client: Client):
-    told = acknowledge(client, "a", "c", "nobody", "a").json()
-    assert told["taken"] == ["a"]
-    assert told["left"] == [["c", "it is Clear already"], ["nobody", "it is not on the board"]]
-    assert "Acknowledged 1 site" in told["words"]
+    answer = acknowledge(client, "a", "c", "nobody", "a").json()
+    assert answer["taken"] == ["a"]
+    assert answer["left"] == [["c", "it is Clear already"], ["nobody", "it is not on the board"]]
+    assert "Acknowledged 1 site" in answer["words"]
     ack = Acknowledgement.objects.get()
     assert (ack.username, ack.reason, ack.state) == ("operator", "on it", "under-attack")
     assert abs(ack.until - ack.at - HOUR_MS) < 5_000
@@ -203,11 +203,11 @@ def test_it_is_taken_back_and_replaced(attacked: World, client: Client):
 
 
 def test_a_revision_rises_with_each_change(attacked: World, client: Client):
-    found = []
+    revisions = []
     for _ in range(3):
         acknowledge(client, "a")
-        found.append(mark("a").revision)
-    assert found == sorted(set(found))
+        revisions.append(mark("a").revision)
+    assert revisions == sorted(set(revisions))
 
 
 def test_too_many_are_refused(attacked: World, client: Client, monkeypatch: Any):

@@ -484,8 +484,8 @@ def test_an_agent_that_has_fallen_silent_brings_nothing_back(world: World, clien
     world.later(120_000)
     board(world, "kept")
     run = reviewed(client, by="names", names="left\nkept")
-    told = dict(run.items.values_list("asset", "returns"))
-    assert told == {"left": STAYS, "kept": RETURNS}
+    returns = dict(run.items.values_list("asset", "returns"))
+    assert returns == {"left": STAYS, "kept": RETURNS}
 
 
 def test_a_vote_is_left_out_only_where_no_other_gives_way(world: World, client: Client) -> None:

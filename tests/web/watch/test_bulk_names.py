@@ -108,9 +108,9 @@ def test_commands_carry_the_name_of_who_started_the_run(
     assert names(world) == {"a": "grace"}
     world.write()
     execution.work()
-    told = page(ada, run)
-    assert "Prepared by ada; started by grace" in told
-    assert "Commands carry the name of grace." in told
+    body = page(ada, run)
+    assert "Prepared by ada; started by grace" in body
+    assert "Commands carry the name of grace." in body
     assert "grace prepared by ada" in page_of_runs(ada)
     (entry,) = facts("bulk.started")
     assert (entry["by"], entry["prepared_by"], entry["sent_as"]) == ("grace", "ada", "grace")
@@ -178,9 +178,9 @@ def test_a_run_stops_when_its_sender_may_not_command_any_more(
     assert facts("bulk.stopped") == [
         {**facts("bulk.stopped")[0], "by": "worker", "outcome": f"stopped: {why}"}
     ]
-    told = page(grace, run)
-    assert f"Stopped: {why}." in told
-    assert "Take over and resume as grace" in told
+    body = page(grace, run)
+    assert f"Stopped: {why}." in body
+    assert "Take over and resume as grace" in body
     asked(grace, run, "resume")
     execution.work()
     assert names(world) == {"a": "ada", "b": "grace", "c": "grace"}
@@ -236,12 +236,12 @@ def pinned(world: World) -> World:
 
 def test_a_review_names_the_pins_of_colleagues_and_leaves_them(pinned: World, ada: Client) -> None:
     run = reviewed(ada)
-    told = page(ada, run)
-    assert "2 of 3 will be pinned; 1 stays because a colleague pinned it." in told
-    assert "1 is pinned by a colleague" in told
-    assert "grace 1." in told
-    assert "b: Clear by grace, no end: “&lt;i&gt;a visit&lt;/i&gt;”" in told
-    assert "Replace the 1 pin of colleagues too" in told
+    body = page(ada, run)
+    assert "2 of 3 will be pinned; 1 stays because a colleague pinned it." in body
+    assert "1 is pinned by a colleague" in body
+    assert "grace 1." in body
+    assert "b: Clear by grace, no end: “&lt;i&gt;a visit&lt;/i&gt;”" in body
+    assert "Replace the 1 pin of colleagues too" in body
     listed = page(ada, run, "?show=pinned")
     assert "pinned Clear by grace, no end" in listed.split("What would happen")[1]
     assert start(ada, run) == 302

@@ -461,8 +461,8 @@ def test_rest_does_what_the_forms_do(attacked: Case, client: Client, user: User)
     assert rest(client, "post", f"{number}/reopen").json()["status"] == "acknowledged"
     assert rest(client, "post", f"{number}9/notes", text="a note").status_code == 404
     assert rest(client, "post", f"{number}/acknowledge", until=1).status_code == 422
-    told = client.get(f"/api/v1/incidents/{number}").json()["timeline"]
-    acts = [each["kind"] for each in told if each["who"]]
+    timeline = client.get(f"/api/v1/incidents/{number}").json()["timeline"]
+    acts = [each["kind"] for each in timeline if each["who"]]
     assert acts == ["acknowledged", "owner", "note", "ticket", "resolved", "reopened"]
 
 
@@ -501,10 +501,10 @@ def message(case: Case) -> Send:
 
 def test_messages_carry_number_owner_ticket_and_status(attacked: Case, settings: Any):
     Case.objects.update(owner="olga", ticket="SOC-7", acknowledged_at=1, acknowledged_by="olga")
-    told = texts.payload(message(attacked), "Attacks", "")
-    assert {each["number"] for each in told["incidents"]} == {attacked.number}
+    payload = texts.payload(message(attacked), "Attacks", "")
+    assert {each["number"] for each in payload["incidents"]} == {attacked.number}
     url = f"{settings.TALLYBOARD.own_url}{attacked.get_absolute_url()}"
-    assert told["numbers"][attacked.number] == {
+    assert payload["numbers"][attacked.number] == {
         "status": "acknowledged", "owner": "olga", "ticket": "SOC-7", "ticket_url": "", "url": url,
     }  # fmt: skip
     assert f"{attacked.number}: {url}" in texts.as_text(message(attacked), "", "")
@@ -543,8 +543,8 @@ def test_it_keeps_the_votes_and_figures_of_the_worst_moment(world: World, client
     url = case_of("shop").get_absolute_url()
     assert "rps 9000" in client.get(url).content.decode()
     assert "rps 9000" in client.get(f"{url}report.md").content.decode()
-    told = client.get(f"/api/v1/incidents/{case_of('shop').pk}").json()["worst_votes"]
-    assert {each["agent"]: each["figures"] for each in told}["waf-1"] == {"rps": 9_000}
+    rest_votes = client.get(f"/api/v1/incidents/{case_of('shop').pk}").json()["worst_votes"]
+    assert {each["agent"]: each["figures"] for each in rest_votes}["waf-1"] == {"rps": 9_000}
 
 
 def test_a_log_that_is_read_again_keeps_the_votes_of_the_worst_moment(attacked: Case):

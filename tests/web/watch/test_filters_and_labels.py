@@ -42,7 +42,7 @@ def shown(client: Client, q: str, **more: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("q", "found"),
+    ("q", "assets"),
     [
         ("tier:gold", ["shop-1"]),
         ("-tier:gold", ["shop-2", "mail"]),
@@ -54,11 +54,11 @@ def shown(client: Client, q: str, **more: Any) -> list[str]:
     ],
 )
 def test_the_board_and_rest_find_the_same(
-    board: World, client: Client, q: str, found: list[str]
+    board: World, client: Client, q: str, assets: list[str]
 ) -> None:
-    assert sorted(shown(client, q)) == sorted(found)
+    assert sorted(shown(client, q)) == sorted(assets)
     answer = client.get("/api/v1/scenarios/attack/assets", {"q": q}).json()
-    assert [item["asset"] for item in answer["items"]] == sorted(found)
+    assert [item["asset"] for item in answer["items"]] == sorted(assets)
     assert answer["next"] is None
 
 

@@ -149,8 +149,8 @@ def test_rest_lists_them_and_tells_one_with_its_timeline(attacked: World, client
     assert rest["next"] is None
     (past,) = rest["items"]
     assert past["duration_ms"] == past["ended_at"] - past["began_at"]
-    told = client.get(f"/api/v1/incidents/{past['case_id']}").json()
-    changes = [moment for moment in told["timeline"] if moment["kind"] == "change"]
+    incident = client.get(f"/api/v1/incidents/{past['case_id']}").json()
+    changes = [moment for moment in incident["timeline"] if moment["kind"] == "change"]
     states = [moment["state"] for moment in changes if moment["asset"] == "past"]
     assert states[-1] == "clear"
     assert len(states) == past["changes"] + 1

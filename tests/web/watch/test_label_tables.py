@@ -30,12 +30,12 @@ DAY_MS = 86_400_000
 @pytest.fixture(autouse=True)
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the worker was told to do; it does so when a test lets it. No turn takes a rest."""
-    told: list[Any] = []
-    monkeypatch.setattr(label_views, "start_task", told.append)
-    monkeypatch.setattr(tasks, "start_task", told.append)
+    started_tasks: list[Any] = []
+    monkeypatch.setattr(label_views, "start_task", started_tasks.append)
+    monkeypatch.setattr(tasks, "start_task", started_tasks.append)
     monkeypatch.setattr(label_files, "REST_S", 0.0)
     cache.clear()
-    return told
+    return started_tasks
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ def text(client: Client, path: str) -> str:
 
 def given() -> dict[str, str]:
     """What the ten sites have."""
-    found = annotation_labels.labels_of("attack", [f"site-{n}" for n in range(10)])
-    return {asset: labels["tier"] for asset, labels in found.items() if "tier" in labels}
+    by_asset = annotation_labels.labels_of("attack", [f"site-{n}" for n in range(10)])
+    return {asset: labels["tier"] for asset, labels in by_asset.items() if "tier" in labels}
 
 
 def audited() -> list[tuple[str, int]]:
@@ -104,8 +104,8 @@ def test_a_small_table_is_looked_at_and_applied_at_once(
     assert counts(done) == one_each
     assert ">Done</h2>" in done
     assert '<td class="num" data-value="5">5</td>' in done
-    found = annotation_labels.labels_of("attack", ["shop-1", "shop-2", "mail"])
-    assert found == {"shop-1": {"tier": "gilt"}, "mail": {"owner": "<b>bob"}}
+    by_asset = annotation_labels.labels_of("attack", ["shop-1", "shop-2", "mail"])
+    assert by_asset == {"shop-1": {"tier": "gilt"}, "mail": {"owner": "<b>bob"}}
     assert woken == []
     assert audited() == [("done", 1)]
     assert f'href="{answer.url}"' in text(client, "/labels/"), "what came of it stays"
@@ -404,8 +404,8 @@ def test_a_table_stops_when_who_had_it_applied_may_not_any_more(
     assert (kept.status, kept.done, kept.user.username) == ("done", 10, "admin")
     names = Label.objects.order_by("pk").values_list("name", flat=True)
     assert list(names) == ["operator"] * 4 + ["admin"] * 6
-    told = AuditEntry.objects.filter(action="labels.changed").order_by("number")
-    assert [(row.name, row.outcome) for row in told] == [
+    entries = AuditEntry.objects.filter(action="labels.changed").order_by("number")
+    assert [(row.name, row.outcome) for row in entries] == [
         ("operator", "started"), ("worker", "stopped: operator is deactivated"),
         ("admin", "taken over"), ("admin", "done"),
     ]  # fmt: skip

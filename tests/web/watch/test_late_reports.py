@@ -103,11 +103,11 @@ def test_what_was_refused_or_taken_in_doubt_is_added_up_too(world: World) -> Non
         ),
     )
     attack = scenarios()["attack"]
-    told = of_the_day(attack, None, now)
-    assert told["waf-1"] == Late(doubtful=3, detail=1, ahead=360_000, last=now)
-    assert told["waf-2"] == Late(refused=3, last=now - MINUTE)
+    late = of_the_day(attack, None, now)
+    assert late["waf-1"] == Late(doubtful=3, detail=1, ahead=360_000, last=now)
+    assert late["waf-2"] == Late(refused=3, last=now - MINUTE)
     recent = lately(attack, ["waf-1"], now)["waf-1"]
-    assert recent.sums == told["waf-1"]
+    assert recent.sums == late["waf-1"]
     minute = now // MINUTE
     assert recent.runs == {
         "doubtful": LatePeriod(minute - 1, minute, 2),
@@ -270,18 +270,18 @@ def test_an_agent_whose_clock_is_behind_is_told_from_one_that_is_right(
     own = text_of(client.get("/agents/attack/behind/").content.decode())
     assert said in own
     answer = client.get("/api/v1/scenarios/attack/agents")
-    told = {each["agent"]: each for each in answer.json()["items"]}
+    agents = {each["agent"]: each for each in answer.json()["items"]}
     assert answer.json()["known"] == 2
-    assert told["behind"]["late"] == {
-        "stale": 0, "late": 0, "silent": 3, "rare": 0, "age_ms": told["behind"]["late"]["age_ms"],
+    assert agents["behind"]["late"] == {
+        "stale": 0, "late": 0, "silent": 3, "rare": 0, "age_ms": agents["behind"]["late"]["age_ms"],
         "refused": 0, "doubtful": 0, "ahead_ms": None, "detail": 0,
     }  # fmt: skip
-    assert [fault["kind"] for fault in told["behind"]["faults"]] == ["behind", "partly"]
-    assert told["right"]["faults"] == []
-    assert told["behind"]["late"]["age_ms"] >= behind
-    assert told["behind"]["clock_ms"] <= -behind
-    assert told["right"]["why"] == ""
-    assert told["right"]["late"]["age_ms"] is None
+    assert [fault["kind"] for fault in agents["behind"]["faults"]] == ["behind", "partly"]
+    assert agents["right"]["faults"] == []
+    assert agents["behind"]["late"]["age_ms"] >= behind
+    assert agents["behind"]["clock_ms"] <= -behind
+    assert agents["right"]["why"] == ""
+    assert agents["right"]["late"]["age_ms"] is None
 
 
 def test_an_agent_of_which_no_record_tells_is_listed_all_the_same(
@@ -314,8 +314,8 @@ def test_an_agent_that_left_has_no_silent_vote(world: World) -> None:
     world.job.leave("attack", Leave("shop", "waf-1"))
     world.write()
     walk(now_ms())
-    found = Agent.objects.get(agent="waf-1")
-    assert (found.silent, found.silent_since, found.votes) == (0, None, 0)
+    agent = Agent.objects.get(agent="waf-1")
+    assert (agent.silent, agent.silent_since, agent.votes) == (0, None, 0)
 
 
 def test_a_time_from_a_clock_ahead_is_not_kept_for_ever(world: World) -> None:
@@ -324,9 +324,9 @@ def test_a_time_from_a_clock_ahead_is_not_kept_for_ever(world: World) -> None:
     Agent.objects.update(last_seen=now_ms() + 23 * HOUR_MS, gap=7_000)
     world.report("shop", "under-attack", "waf-1")
     world.write()
-    found = Agent.objects.get(agent="waf-1")
-    assert found.last_seen <= now_ms()
-    assert found.gap == 7_000
+    agent = Agent.objects.get(agent="waf-1")
+    assert agent.last_seen <= now_ms()
+    assert agent.gap == 7_000
 
 
 def test_metrics_count_what_came_too_late_was_refused_or_taken_in_doubt(
@@ -379,9 +379,11 @@ def test_a_clock_ahead_is_told_by_banner_row_readiness_rest_and_metric(
     ready = client.get("/readyz")
     assert ready.status_code == 503
     assert f"bucket attack/0: its clock is {23 * 3600} s ahead" in ready.json()["missing"]
-    told = client.get("/api/v1/partitions").json()["partitions"]
-    found = next(each for each in told if (each["scenario"], each["partition"]) == ("attack", 0))
-    assert (found["ahead_s"], found["signs"][0]) == (23 * 3600.0, "ahead")
+    partitions = client.get("/api/v1/partitions").json()["partitions"]
+    partition = next(
+        each for each in partitions if (each["scenario"], each["partition"]) == ("attack", 0)
+    )
+    assert (partition["ahead_s"], partition["signs"][0]) == (23 * 3600.0, "ahead")
     metric = 'tallyboard_bucket_ahead_seconds{partition="0",scenario="attack"} 82800.0'
     assert metric in client.get("/metrics").content.decode()
 

@@ -96,7 +96,7 @@ def test_what_availability_leaves_out_is_one_time_where_windows_overlap(sites: W
     assert Window.objects.excluded("attack", NOW, NOW + 100).everywhere == [(NOW, NOW + 30)]
 
 
-def found(text: str) -> list[str]:
+def assets_of(text: str) -> list[str]:
     """The assets that a filter finds."""
     attack = scenarios()["attack"]
     page = search.find(attack, [], parse(text, attack, NOW), NOW, after=None, limit=10, skip=())
@@ -109,9 +109,9 @@ def test_what_is_left_out_is_told_of_all_assets_together(sites: World):
     window(LISTED, excluded=False)
     listed = window(LISTED, end=NOW + 5)
     WindowAsset.objects.create(window=listed, scenario="attack", asset="shop", begin=NOW + 2)
-    told = Window.objects.excluded("attack", NOW + 1, NOW + 100)
-    assert told.everywhere == [(NOW + 1, NOW + 20)]
-    assert told.by_asset == {
+    excluded = Window.objects.excluded("attack", NOW + 1, NOW + 100)
+    assert excluded.everywhere == [(NOW + 1, NOW + 20)]
+    assert excluded.by_asset == {
         "shop": [(NOW + 2, NOW + 5), (NOW + 10, NOW + 30)],
         "api": [(NOW + 10, NOW + 30)],
     }
@@ -132,8 +132,8 @@ def test_rows_are_marked_while_it_runs_and_no_longer(sites: World):
     assert marked() == []
     keep(NOW)
     assert marked() == ["api", "shop"]
-    assert found("in:maintenance") == ["api", "shop"]
-    assert found("-in:maintenance") == ["mail"]
+    assert assets_of("in:maintenance") == ["api", "shop"]
+    assert assets_of("-in:maintenance") == ["mail"]
     keep(made.end)
     assert marked() == []
     assert not Mark.objects.filter(work_until__isnull=False).exists()

@@ -405,8 +405,8 @@ def test_programs_schedule_list_and_cancel(attacked: World, user: User):
         60_000,
         True,
     )
-    [told] = api.get("/api/v1/scenarios/attack/assets/shop", headers=headers).json()["tasks"]
-    assert (told["id"], told["next"]) == (key, item["next"])
+    [asset_task] = api.get("/api/v1/scenarios/attack/assets/shop", headers=headers).json()["tasks"]
+    assert (asset_task["id"], asset_task["next"]) == (key, item["next"])
     api.post(
         "/api/v1/scenarios/attack/cancel/shop",
         json.dumps({"task": key}),

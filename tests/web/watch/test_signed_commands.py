@@ -63,10 +63,10 @@ def test_commands_mutes_and_asks_are_signed(world: World) -> None:
     mute = Mute("waf-7", None, "admin", "wild", str(uuid.uuid4()))
     mutes.send(rule, MuteRequest.objects.keep(rule.name, mute, user, now), Actor.system("test"))
     requests.send("kernel", "stop", user, now, reason="a drill")
-    found = log_of(world, TOPIC, (b"set", b"mute"))
-    found += log_of(world, world.gateway.topics.control, (b"ask",))
-    assert len(found) == 1 + rule.partitions + 1
-    assert faults(found) == [None] * len(found)
+    messages = log_of(world, TOPIC, (b"set", b"mute"))
+    messages += log_of(world, world.gateway.topics.control, (b"ask",))
+    assert len(messages) == 1 + rule.partitions + 1
+    assert faults(messages) == [None] * len(messages)
 
 
 def test_where_the_brokers_clock_is_another_one_a_command_is_signed_by_it(world: World) -> None:
@@ -74,16 +74,16 @@ def test_where_the_brokers_clock_is_another_one_a_command_is_signed_by_it(world:
     world.later(86_400_000)
     for asset in ("one", "two"):
         to.command(TOPIC, asset.encode(), encode_command(pin(asset)))
-    found = log_of(world, TOPIC, (b"set",))
-    assert sorted(map(str, faults(found))) == ["None", "None", UNTIMELY]
+    messages = log_of(world, TOPIC, (b"set",))
+    assert sorted(map(str, faults(messages))) == ["None", "None", UNTIMELY]
 
 
 def test_a_portion_that_a_wrong_clock_has_signed_is_signed_anew(world: World) -> None:
     world.later(86_400_000)
     deliveries = submission.send("attack", [pin("one"), pin("two")])
     assert [delivery.status for delivery in deliveries] == ["sent", "sent"]
-    found = sorted(map(str, faults(log_of(world, TOPIC, (b"set",)))))
-    assert found == ["None", "None", UNTIMELY, UNTIMELY]
+    fault_texts = sorted(map(str, faults(log_of(world, TOPIC, (b"set",)))))
+    assert fault_texts == ["None", "None", UNTIMELY, UNTIMELY]
 
 
 def refused_letter() -> DeadLetter:
@@ -106,8 +106,8 @@ def test_a_redrive_signs_what_an_admin_words_and_nothing_else(world: World, admi
     worded = FORGED.replace(b"trust me", b"I looked") + b"\n"
     admin.post(f"{url}redrive/", {"key": "shop", "value": worded.decode()})
     assert DeadLetter.objects.get().status == REDRIVEN
-    found = log_of(world, TOPIC, (b"purge",))
-    assert sorted(map(str, faults(found))) == ["None", UNSIGNED]
+    messages = log_of(world, TOPIC, (b"purge",))
+    assert sorted(map(str, faults(messages))) == ["None", UNSIGNED]
 
 
 def test_who_reads_the_log_again_refuses_what_the_job_refused(world: World) -> None:

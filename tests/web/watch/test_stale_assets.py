@@ -24,7 +24,7 @@ HOUR = 3_600_000
 MINUTE = 60_000
 
 
-def found(reason: Reason, age: int, now: int, scenario: str = "attack") -> list[str]:
+def names(reason: Reason, age: int, now: int, scenario: str = "attack") -> list[str]:
     page = forms.stale_page(scenarios()[scenario], reason, age, now)
     total = forms.count_stale(scenarios()[scenario], reason, age, now)
     assert total.n == len(page.rows)
@@ -41,12 +41,12 @@ def test_what_each_reason_finds(world: World) -> None:
     world.command("set", "lately", state="clear")
     world.write()
     now = world.bus._clock()
-    assert set(found("silent", HOUR, now)) == {"old", "pinned"}  # nobody ever reported on that
-    assert found("silent", 3 * HOUR, now) == []
-    assert set(found("voteless", HOUR, now)) == {"old", "pinned", "lately"}
-    assert found("pinned", HOUR, now) == ["pinned"]
-    assert found("silent", HOUR, now, "orders") == ["kept"]  # its votes do not expire
-    assert found("voteless", HOUR, now, "orders") == []
+    assert set(names("silent", HOUR, now)) == {"old", "pinned"}  # nobody ever reported on that
+    assert names("silent", 3 * HOUR, now) == []
+    assert set(names("voteless", HOUR, now)) == {"old", "pinned", "lately"}
+    assert names("pinned", HOUR, now) == ["pinned"]
+    assert names("silent", HOUR, now, "orders") == ["kept"]  # its votes do not expire
+    assert names("voteless", HOUR, now, "orders") == []
 
 
 def test_a_silent_agent_tells_when_it_last_reported(world: World) -> None:
@@ -69,7 +69,7 @@ def test_a_users_vote_is_no_report(world: World) -> None:
     world.command("vote", "a", state="clear")
     world.write()
     assert AssetState.objects.get().reported_at is None
-    assert found("voteless", HOUR, now_ms()) == ["a"]
+    assert names("voteless", HOUR, now_ms()) == ["a"]
 
 
 def test_page_after_page_until_there_is_none(

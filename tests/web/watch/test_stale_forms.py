@@ -42,9 +42,9 @@ def text(response: Any) -> str:
 def form_of(response: Any, kind: str) -> dict[str, str]:
     """What a browser would send of the page's first form of this kind, nothing typed."""
     body = response.content.decode()
-    (found, *_) = re.findall(rf'action="/s/attack/command/{kind}/.*?</form>', body, re.DOTALL)
+    (markup, *_) = re.findall(rf'action="/s/attack/command/{kind}/.*?</form>', body, re.DOTALL)
     fields = {}
-    for tag in re.findall(r"<input[^>]*>", found):
+    for tag in re.findall(r"<input[^>]*>", markup):
         said = {name: html.unescape(value) for name, value in re.findall(r'(\w+)="([^"]*)"', tag)}
         if said.get("type") != "checkbox" or " checked" in tag:
             fields[said["name"]] = said.get("value", "on" if said.get("type") == "checkbox" else "")
@@ -88,10 +88,10 @@ def test_a_state_that_moved_on_is_refused_before_anything_is_sent(
     for headers, status in ((HX, 200), ({}, 409)):
         response = client.post(url(kind), form, headers=headers)
         assert response.status_code == status
-        found = text(response)
-        assert f"Nothing was done: {ASSET} has changed since you opened this form." in found
-        assert re.search(r"It was Clear at [\d:]+ UTC , is Under attack since [\d:]+ UTC", found)
-        assert "anyway" in found
+        words = text(response)
+        assert f"Nothing was done: {ASSET} has changed since you opened this form." in words
+        assert re.search(r"It was Clear at [\d:]+ UTC , is Under attack since [\d:]+ UTC", words)
+        assert "anyway" in words
     assert commands_sent(world.gateway, "attack") == []
     assert not Row.objects.exists()
     assert 'value="typed with care"' in response.content.decode()
@@ -103,8 +103,8 @@ def test_who_changed_it_is_said(client: Client, world: World):
     form = opened(client, "set", **SET)
     world.report(ASSET, "under-attack", "waf-1", "waf-2")
     world.write()
-    found = text(client.post(url("set"), form, headers=HX))
-    assert re.search(r"is Under attack since [\d:]+ UTC , reported by waf-[12]", found)
+    words = text(client.post(url("set"), form, headers=HX))
+    assert re.search(r"is Under attack since [\d:]+ UTC , reported by waf-[12]", words)
 
 
 def test_the_form_that_comes_back_does_it_anyway(client: Client, world: World):
@@ -196,8 +196,8 @@ def test_an_asset_that_came_meanwhile_is_told(client: Client, world: World):
     assert form["seen"] == ""
     world.report(ASSET, "under-attack")
     world.write()
-    found = text(client.post(url("set"), form, headers=HX))
-    assert "It was not on the board at" in found
+    words = text(client.post(url("set"), form, headers=HX))
+    assert "It was not on the board at" in words
     assert commands_sent(world.gateway, "attack") == []
 
 
@@ -207,8 +207,8 @@ def test_an_asset_that_went_meanwhile_is_told(client: Client, world: World):
     form = opened(client, "vote", **SET)
     world.command("purge", ASSET)
     world.write()
-    found = text(client.post(url("vote"), form, headers=HX))
-    assert re.search(r"is no longer on the board since [\d:]+ UTC , purged by olga", found)
+    words = text(client.post(url("vote"), form, headers=HX))
+    assert re.search(r"is no longer on the board since [\d:]+ UTC , purged by olga", words)
     assert [c.kind for c in commands_sent(world.gateway, "attack")] == ["purge"]
 
 
@@ -219,9 +219,9 @@ def test_pins_and_what_waits_are_told(client: Client, world: World):
     world.command("set", ASSET, state="under-attack")
     world.report(ASSET, "clear", "waf-1", "waf-2")
     world.write()
-    found = text(client.post(url("set"), form, headers=HX))
-    assert "olga pinned it to Under attack without end: “a drill”." in found
-    assert re.search(r"Clear waits now: it becomes that at [\d:]+ UTC if the votes stay\.", found)
+    words = text(client.post(url("set"), form, headers=HX))
+    assert "olga pinned it to Under attack without end: “a drill”." in words
+    assert re.search(r"Clear waits now: it becomes that at [\d:]+ UTC if the votes stay\.", words)
 
 
 def test_no_sight_is_no_hindrance(client: Client, world: World):
@@ -252,9 +252,9 @@ def refused_by_the_job(client: Client, world: World, **typed: str) -> str:
 def test_the_jobs_refusal_brings_the_form_again(client: Client, world: World):
     path = refused_by_the_job(client, world, end="1h")
     fragment = client.get(path, headers=HX)
-    found, body = text(fragment), fragment.content.decode()
-    assert "Refused : set to Clear, the state has moved on" in found
-    assert re.search(r"It was Clear at [\d:]+ UTC , is Under attack since [\d:]+ UTC", found)
+    words, body = text(fragment), fragment.content.decode()
+    assert "Refused : set to Clear, the state has moved on" in words
+    assert re.search(r"It was Clear at [\d:]+ UTC , is Under attack since [\d:]+ UTC", words)
     assert 'id="command-again" hx-swap-oob="true"' in body
     again = form_of(fragment, "set")
     assert again["reason"] == "typed with care"
@@ -319,9 +319,9 @@ def seen_of(world: World, client: Client) -> tuple[Version, SeenAsset | None]:
 def record() -> StateValue:
     from dashboard.core.states.stores import record_of
 
-    found = record_of("attack", ASSET)
-    assert found is not None
-    return found
+    stored_record = record_of("attack", ASSET)
+    assert stored_record is not None
+    return stored_record
 
 
 def test_a_change_that_was_undone_is_known_by_the_history(client: Client, world: World):
@@ -334,8 +334,8 @@ def test_a_change_that_was_undone_is_known_by_the_history(client: Client, world:
     assert sight is not None
     assert sight.shows(record())
     assert moved_on("attack", ASSET, seen, sight, record())
-    told = changes(scenarios()["attack"], ASSET, seen, sight, record(), now_ms())
-    assert "It was Under attack in between, is Clear since" in " ".join(told)
+    lines = changes(scenarios()["attack"], ASSET, seen, sight, record(), now_ms())
+    assert "It was Under attack in between, is Clear since" in " ".join(lines)
 
 
 def test_what_the_job_does_not_compare_refuses_nobody(client: Client, world: World):
@@ -371,8 +371,8 @@ def test_without_a_sight_the_history_tells(client: Client, world: World):
     world.report(ASSET, "under-attack")
     world.write()
     assert moved_on("attack", ASSET, seen, None, record())
-    told = changes(scenarios()["attack"], ASSET, seen, None, record(), now_ms())
-    assert "It was Clear, is Under attack since" in " ".join(told)
+    lines = changes(scenarios()["attack"], ASSET, seen, None, record(), now_ms())
+    assert "It was Clear, is Under attack since" in " ".join(lines)
 
 
 def test_a_reminder_is_no_change(client: Client, world: World):
@@ -388,9 +388,9 @@ def test_a_reminder_is_no_change(client: Client, world: World):
     world.later(61_000)
     world.write()
     assert moved_on("attack", ASSET, seen, sight, record())
-    told = " ".join(changes(scenarios()["attack"], ASSET, seen, sight, record(), now_ms()))
-    assert "It was Clear in between, is Under attack since" in told
-    assert "released by olga" in told
+    words = " ".join(changes(scenarios()["attack"], ASSET, seen, sight, record(), now_ms()))
+    assert "It was Clear in between, is Under attack since" in words
+    assert "released by olga" in words
 
 
 def test_what_is_told_is_escaped(client: Client, world: World):
@@ -399,9 +399,9 @@ def test_what_is_told_is_escaped(client: Client, world: World):
     seen, sight = seen_of(world, client)
     world.command("set", ASSET, user="<b>olga</b>", state="under-attack")
     world.write()
-    told = " ".join(changes(scenarios()["attack"], ASSET, seen, sight, record(), now_ms()))
-    assert "<b>" not in told
-    assert "&lt;b&gt;olga" in told
+    words = " ".join(changes(scenarios()["attack"], ASSET, seen, sight, record(), now_ms()))
+    assert "<b>" not in words
+    assert "&lt;b&gt;olga" in words
 
 
 @pytest.mark.parametrize("garbage", ["", "{", "[]", '{"at": 1, "state": 7}', "\ud800", "null"])
@@ -417,11 +417,11 @@ def test_a_purge_says_who_still_reports(client: Client, world: World):
     world.command("vote", ASSET, user="ed", state="clear")
     world.write()
     first = client.post(url("purge"), opened(client, "purge", reason="gone"), headers=HX)
-    found = text(first)
-    assert "Purge shop.example?" in found
-    assert "It will be back : 2 agents reported within the last" in found
-    assert re.search(r"waf-1 says Clear , last report \d s ago \(fresh\)", found)
-    assert "The vote of ed goes too, and does not come back by itself." in found
+    words = text(first)
+    assert "Purge shop.example?" in words
+    assert "It will be back : 2 agents reported within the last" in words
+    assert re.search(r"waf-1 says Clear , last report \d s ago \(fresh\)", words)
+    assert "The vote of ed goes too, and does not come back by itself." in words
     assert commands_sent(world.gateway, "attack")[1:] == []
 
 
