@@ -92,6 +92,16 @@ def names() -> Iterator[str]:
                 yield node.name
 
 
+def variables() -> Iterator[str]:
+    """The names of variables, parameters and fields of the product, each time that one is set."""
+    for path in modules(*PRODUCT):
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.arg):
+                yield node.arg
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield node.id
+
+
 def words(name: str) -> set[str]:
     return set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_"))
 
@@ -114,6 +124,7 @@ MEASURES = {
     "short_modules": lambda: len(short_modules()),
     "repeated_class_names": lambda: sum(1 for count in class_names().values() if count > 1),
     "private_words": lambda: sum(1 for name in names() if words(name) & set(SHAPE["banned"])),
+    "vague_variables": lambda: sum(1 for name in variables() if name in SHAPE["vague"]),
 }
 
 
