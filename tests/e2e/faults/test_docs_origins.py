@@ -39,6 +39,7 @@ SHORT = {
     "make bench-emission": "--seconds 2",
     "make bench-recovery": "--engines kernel --assets 1000 --kills 1",
     "make bench-sessions": "--timeout 6",
+    "make bench-stores": "--orders 50000",
 }
 """With what a bench takes no longer than a test may."""
 STARTED = "make run"
