@@ -138,6 +138,7 @@ def _read(message: ConsumerRecord) -> _Record | None:
 PIPELINE = "login-guard"
 SHOWN_MS = 5 * MINUTE_MS
 """How long a window may be over and still be shown at the start."""
+EMPTY = f"No window of the last {SHOWN_MS // MINUTE_MS} minutes."
 MOST_LINES = 200
 """Lines of a second. Of more windows the fullest are shown, and how many the others are."""
 BATCH, WAIT_S = 5_000, 0.2
@@ -177,6 +178,8 @@ class WindowPrintout:
             self._catch_up(reader, windows, stop, time.monotonic() + within_s)
             if not follow:
                 self._gather(windows.rest())
+            if not self._fullest:
+                self._remark(EMPTY)
             self._print()
             while follow and not stop.is_set():
                 self._read_for_a_second(reader, windows, stop)

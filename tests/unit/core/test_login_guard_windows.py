@@ -171,6 +171,11 @@ def test_windows_that_were_over_long_ago_are_not_shown(bus: MemoryBus) -> None:
     assert {line.partition("\t")[0] for line in printed(bus)[0]} == {client(2)}
 
 
+def test_that_nobody_acted_is_said(bus: MemoryBus) -> None:
+    log_of(bus, [Event(BEGIN - 260_000, client(1))])
+    assert printed(bus) == ([], ["No window of the last 5 minutes."])
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
