@@ -118,13 +118,13 @@ def raw_since(scenarios: Iterable[str]) -> int | None:
     return min((at for at in oldest if at is not None), default=None)
 
 
-def has_sums_before(report: PeriodSummary) -> bool:
+def has_sums_before(period_summary: PeriodSummary) -> bool:
     """Return whether part of a summary is known from sums alone, as its changes are deleted."""
-    raw, first = report.raw_since, report.first_at
-    if raw is None or first is None or first >= raw or report.span.begin >= raw:
+    raw, first = period_summary.raw_since, period_summary.first_at
+    if raw is None or first is None or first >= raw or period_summary.span.begin >= raw:
         return False
-    rows = HourRow.objects.filter(scenario__in=report.question.scenarios, end__lte=raw)
-    return rows.filter(end__gt=report.span.begin).exists()
+    rows = HourRow.objects.filter(scenario__in=period_summary.question.scenarios, end__lte=raw)
+    return rows.filter(end__gt=period_summary.span.begin).exists()
 
 
 T = TypeVar("T")

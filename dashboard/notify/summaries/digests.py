@@ -139,25 +139,25 @@ class Content(NamedTuple):
 
 
 def content_of(
-    report: PeriodSummary,
+    period_summary: PeriodSummary,
     title: str,
     every: str,
     unsubscribe_url: str,
     late: DigestDelay | None = None,
 ) -> Content:
     """Return the digest of one scenario's summary. title: the scenario's; every: in words."""
-    period = report.question.period
-    worst = sorted((each for each in report.worst if each.bad), key=lambda each: -each.bad)
+    period = period_summary.question.period
+    worst = sorted((each for each in period_summary.worst if each.bad), key=lambda each: -each.bad)
     name = f"{title}, {period_title(period)}"
     return Content(
-        f"{name}: {_short(report)}",
+        f"{name}: {_short(period_summary)}",
         name,
-        sentence(report),
+        sentence(period_summary),
         late.words() if late else "",
-        list(_changes(report.whole.now, report.whole.before)),
-        [_row(each, report.whole.before) for each in worst[:MOST]],
-        max(0, report.whole.now.assets - MOST) if len(worst) > MOST else 0,
-        summary_url(report.question.scenarios[0], period),
+        list(_changes(period_summary.whole.now, period_summary.whole.before)),
+        [_row(each, period_summary.whole.before) for each in worst[:MOST]],
+        max(0, period_summary.whole.now.assets - MOST) if len(worst) > MOST else 0,
+        summary_url(period_summary.question.scenarios[0], period),
         unsubscribe_url,
         every,
     )
@@ -170,15 +170,15 @@ def summary_url(scenario: str, period: Period) -> str:
     return f"{settings.TALLYBOARD.own_url}{reverse('summaries:summary')}?{query}"
 
 
-def _short(report: PeriodSummary) -> str:
-    incidents = report.whole.now.incidents
-    if not report.whole.now.observed.seen:
+def _short(period_summary: PeriodSummary) -> str:
+    incidents = period_summary.whole.now.incidents
+    if not period_summary.whole.now.observed.seen:
         return NOT_OBSERVED
-    if report.empty:
+    if period_summary.empty:
         return "no asset on the board"
-    missed = ", target missed" if report.whole.now.target_met is False else ""
-    available = f"{percent(report.whole.now.times.availability)}{missed}"
-    return f"{count(incidents, incident_noun(report))}, available {available}"
+    missed = ", target missed" if period_summary.whole.now.target_met is False else ""
+    available = f"{percent(period_summary.whole.now.times.availability)}{missed}"
+    return f"{count(incidents, incident_noun(period_summary))}, available {available}"
 
 
 def _row(each: WorstAsset, last: Figures) -> DigestAsset:
@@ -340,7 +340,7 @@ def _lateness(
 
 
 def _content(subscription: Subscription, period: Period, late: DigestDelay | None) -> Content:
-    report = summary(Question((subscription.scenario,), period))
+    period_summary = summary(Question((subscription.scenario,), period))
     title = scenarios()[subscription.scenario].title
     every = EVERY[subscription.every]
-    return content_of(report, title, every, subscription.unsubscribe_url, late)
+    return content_of(period_summary, title, every, subscription.unsubscribe_url, late)

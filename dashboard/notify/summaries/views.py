@@ -62,10 +62,12 @@ def summary_page(request: HttpRequest) -> HttpResponse:
     }
     if not form.is_valid():
         return render(request, "summaries/summary.html", context, status=422)
-    report = answered(form)
-    form.show(report.question)
-    link = request.build_absolute_uri(f"{reverse('summaries:summary')}?{address(report.question)}")
-    context |= {"link": link, **SummaryReport(report).context()}
+    period_summary = answered(form)
+    form.show(period_summary.question)
+    link = request.build_absolute_uri(
+        f"{reverse('summaries:summary')}?{address(period_summary.question)}"
+    )
+    context |= {"link": link, **SummaryReport(period_summary).context()}
     return render(request, "summaries/summary.html", context)
 
 
@@ -79,11 +81,13 @@ def summary_file(request: HttpRequest, table: str, form: str) -> HttpResponseBas
         raise Http404
     if refusal := file_refusal(form, asked):
         return refusal
-    report = answered(asked)
-    facts = {"form": form, "filter": address(report.question)}
+    period_summary = answered(asked)
+    facts = {"form": form, "filter": address(period_summary.question)}
     record(Actor.of(request), "export.summary", target=f"{table}.{form}", **facts)
     columns, rows = FILES[table]
-    return attachment(request, written(form, columns, [rows(report)]), f"summary-{table}", form)
+    return attachment(
+        request, written(form, columns, [rows(period_summary)]), f"summary-{table}", form
+    )
 
 
 def form_of(data: QueryDict) -> SummaryForm:
@@ -97,10 +101,10 @@ def answered(form: SummaryForm) -> PeriodSummary:
     If the form gives no time and nothing was on the board last week, it is about this week.
     """
     question = form.question()
-    report = summary(question)
-    if not report.empty or form.names_a_time:
-        return report
-    this_week = containing(question.period.unit, day_of(now_ms(), ZoneInfo(report.zone)))
+    period_summary = summary(question)
+    if not period_summary.empty or form.names_a_time:
+        return period_summary
+    this_week = containing(question.period.unit, day_of(now_ms(), ZoneInfo(period_summary.zone)))
     return summary(Question(question.scenarios, this_week, question.label, question.service))
 
 

@@ -138,7 +138,7 @@ def _read(message: ConsumerRecord) -> _Record | None:
 PIPELINE = "login-guard"
 SHOWN_MS = 5 * MINUTE_MS
 """How long a window may be over and still be shown at the start."""
-EMPTY = f"No window of the last {SHOWN_MS // MINUTE_MS} minutes."
+EMPTY = f"No windows in the last {SHOWN_MS // MINUTE_MS} minutes."
 MOST_LINES = 200
 """Lines of a second. Of more windows the fullest are shown, and how many the others are."""
 BATCH, WAIT_S = 5_000, 0.2

@@ -173,7 +173,7 @@ def test_windows_that_were_over_long_ago_are_not_shown(bus: MemoryBus) -> None:
 
 def test_that_nobody_acted_is_said(bus: MemoryBus) -> None:
     log_of(bus, [Event(BEGIN - 260_000, client(1))])
-    assert printed(bus) == ([], ["No window of the last 5 minutes."])
+    assert printed(bus) == ([], ["No windows in the last 5 minutes."])
 
 
 @pytest.mark.parametrize(
