@@ -434,9 +434,9 @@ def test_that_it_was_stopped_keeps_the_board_from_being_ready_and_names_nobody()
 # ---- from report to board -----------------------------------------------------------------------
 
 
-def sample(age: int, **figures: int) -> JobSample:
-    """Return how attacks fared so long ago, ms."""
-    slot = (now_ms() - age) // samples.SLOT_MS * samples.SLOT_MS
+def sample(at: int, **figures: int) -> JobSample:
+    """Return how attacks fared in the slot of that time, ms."""
+    slot = at // samples.SLOT_MS * samples.SLOT_MS
     return JobSample.objects.create(scenario="attack", slot=slot, **figures)
 
 
@@ -515,8 +515,9 @@ def heartbeat(log_time: int) -> Heartbeat:
 def test_charts_and_their_table_tell_the_same():
     tell()
     beat()
+    now = now_ms()
     for age in (3_000, 63_000, 64_000 + samples.SLOT_MS):
-        sample(age, updates=2, waited=500, longest=400, behind=900, letters=1)
+        sample(now - age, updates=2, waited=500, longest=400, behind=900, letters=1)
     client = logged_in_as("operator")
     figures = client.get("/job/kernel/samples.json").json()
     assert {len(line) for line in figures.values()} == {3}
@@ -533,11 +534,11 @@ def test_charts_and_their_table_tell_the_same():
 
 
 def test_samples_are_put_together_and_lose_nothing():
-    hour, day = 3_600_000, 86_400_000
+    now, hour, day = now_ms(), 3_600_000, 86_400_000
     for n in range(12):
         for age in (0, hour + 120_000, day + hour, 31 * day):
-            sample(age + n * samples.SLOT_MS, updates=1, waited=10, longest=n, behind=n, letters=1)
-    now = now_ms()
+            at = now - age - n * samples.SLOT_MS
+            sample(at, updates=1, waited=10, longest=n, behind=n, letters=1)
     assert thin_samples(now) > 12
     kept = JobSample.objects.all()
     assert sum(row.updates for row in kept) == sum(row.letters for row in kept) == 36
