@@ -179,7 +179,7 @@ class AssetStore(Protocol):
 
 
 class Displaced(Moved):
-    """Another writer has moved a table's position: continue reading from there."""
+    """A table's position was moved by another writer, or lost: continue reading from there."""
 
 
 class AssetTable(Protocol):

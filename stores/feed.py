@@ -187,9 +187,17 @@ class TableFeed(TopicConsumer):
         if now >= self._next_look:
             self._next_look = now + LOOK_S
             self._look()
+            self._check_kept()
         if now >= self._next_prune:
             self._next_prune = now + PRUNE_S
             self.table.prune(time.time_ns() // 1_000_000 - KEPT_MS)
+
+    def _check_kept(self) -> None:
+        """Raise Displaced if the table has lost what was read, even if no more records arrive."""
+        known = self.table.positions()
+        if any(known.get(at, -1) < position for at, position in self._at.items()):
+            log.warning("a store has lost what was read, and continues from what is left")
+            raise Displaced
 
     def close(self) -> None:
         """Close the reader; the table stays."""

@@ -56,6 +56,12 @@ if redis.call('HEXISTS', KEYS[4], 'position') == 0 then
   redis.call('HSET', KEYS[4], 'position', ARGV[1])
 end
 """
+# What is known of a place that was lost meanwhile is not recorded.
+_RECORD = """
+if redis.call('HEXISTS', KEYS[1], 'position') == 1 then
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+end
+"""
 _RENEW = """
 redis.call('EXPIRE', KEYS[4], ARGV[1])
 for i = 1, 3 do redis.call('EXPIRE', KEYS[i], ARGV[1] + 3600) end
@@ -109,6 +115,7 @@ class RedisTable:
         self._begin = self._redis.register_script(_BEGIN)
         self._prune = self._redis.register_script(_PRUNE)
         self._renew = self._redis.register_script(_RENEW)
+        self._record = self._redis.register_script(_RECORD)
 
     @property
     def instance(self) -> str:
@@ -188,7 +195,7 @@ class RedisTable:
     @_reaching
     def set_level(self, partition: int, reached: bool) -> None:
         """Set whether a partition has reached the end of the log."""
-        self._redis.hset(self._keys(partition)[3], "level", int(reached))
+        self._record(keys=self._keys(partition)[3:], args=["level", int(reached)])
 
     @_reaching
     def as_of(self) -> dict[int, int]:
@@ -200,7 +207,7 @@ class RedisTable:
         """Record that these partitions had everything in the log at a time (Unix ms)."""
         with self._redis.pipeline(transaction=False) as pipeline:
             for partition in partitions:
-                pipeline.hset(self._keys(partition)[3], "as_of", at)
+                self._record(self._keys(partition)[3:], ["as_of", at], client=pipeline)
             pipeline.execute()
 
     @_reaching

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from bus.base import BusError, GroupMember, TopicSpec
+from bus.follower import Follower
 from bus.memory import MemoryBus
 from config.settings import Settings
 from ops.checks import UpProblem, check_files
@@ -253,6 +254,22 @@ def test_a_log_that_was_cut_off_is_read_from_where_it_begins(table: AssetTable):
     assert count == 3
     assert table.count([0]) == 1
     assert feed.table.positions() == {0: 1}
+
+
+def test_a_table_that_has_lost_a_partition_is_filled_again_though_nothing_more_arrives(
+    table: AssetTable,
+):
+    bus, log = memory_log()
+    log.append(state_record("A-1", "picking", 1))
+    feed = Follower(TableFeed(bus, "orders.states", table, ORDERS))
+    feed.start()
+    try:
+        wait_until(lambda: table.as_of() and table.level() == {0}, 20, "not filled")
+        table.drop(0)
+        wait_until(lambda: table.level() == {0}, 20, "not filled again")
+        assert table.count([0]) == 1
+    finally:
+        feed.stop()
 
 
 def test_a_copy_never_shows_a_partition_that_it_has_not_read():
