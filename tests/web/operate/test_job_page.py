@@ -140,6 +140,18 @@ def test_figures_of_a_query_that_runs():
 
 
 @pytest.mark.parametrize(
+    ("received", "processed", "shown"),
+    [(99.5, 9_876.0, "99.5"), (80_000.0, 9_876.0, "9,876"), (80_000.0, 0.0, "80,000")],
+)
+def test_no_more_is_received_than_processed(received: float, processed: float, shown: str):
+    """Spark divides what it has received by the time between two starts of a batch."""
+    beat()
+    rates = {"inputRowsPerSecond": received, "processedRowsPerSecond": processed}
+    tell(batch={**BATCH, **rates})
+    assert f"<dt>Received/s</dt><dd>{shown}</dd>" in body(logged_in_as("operator"))
+
+
+@pytest.mark.parametrize(
     ("status", "more", "heard", "word", "why"),
     [
         ("running", {}, 0, "running", "As it should be."),
