@@ -98,7 +98,7 @@ TRANSITION = (
     "scenario", "asset", "kind", "version", "place", "at", "previous", "state", "cause_type",
     "cause", "unconfirmed",
 )  # fmt: skip
-TROUBLE = (*PRESENCE, "state", "unconfirmed")
+IMPAIRED = (*PRESENCE, "state", "unconfirmed")
 INCIDENT = (
     "scenario", "asset", "place", "began_at", "ended_at", "state", "worst", "changes",
     "acknowledged_at", "acknowledged_by",
@@ -129,7 +129,7 @@ def presences(assets: int) -> Rows:
 
 
 def states(assets: int, each: int) -> Rows:
-    """Yield what the board says of assets after so many troubles."""
+    """Yield what the board says of assets after so many times of trouble."""
     for asset in range(assets):
         *_, (n, _, since) = _spells(asset, each)
         version = f"000001.{_place(asset, 2 * n + 1)}"
@@ -147,7 +147,7 @@ def labels(assets: int) -> Rows:
 
 
 def transitions(assets: int, each: int) -> Rows:
-    """Yield the changes of assets, two for each of so many troubles."""
+    """Yield the changes of assets, two for each of so many times of trouble."""
     cause = '{"type":"report","partition":0,"offset":1,"time":1,"agent":"waf-1"}'
     for asset in range(assets):
         name, state = _name(asset), ("clear", "under-attack")
@@ -160,7 +160,7 @@ def transitions(assets: int, each: int) -> Rows:
                 )  # fmt: skip
 
 
-def troubles(assets: int, each: int) -> Rows:
+def impaired(assets: int, each: int) -> Rows:
     """Yield the times of trouble, one of twenty unconfirmed."""
     for asset in range(assets):
         for n, begin, end in _spells(asset, each):

@@ -17,7 +17,7 @@ from typing import Any
 
 PORTION = 20_000
 NUMBERS = (
-    "log_time", "assets", "dues", "records", "dead_letters", "stale", "at", "received_at",
+    "log_time", "assets", "timers", "records", "dead_letters", "stale", "at", "received_at",
 )  # fmt: skip
 NEEDLESS = """\
 SELECT type, name FROM sqlite_master

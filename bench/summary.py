@@ -91,7 +91,7 @@ def _fill(changes: int, assets: int) -> None:
             "summaries_presence": (history.PRESENCE, history.presences(assets)),
             "annotations_label": (history.LABEL, history.labels(assets)),
             "states_transition": (history.TRANSITION, history.transitions(assets, each)),
-            "summaries_impairedspan": (history.TROUBLE, history.troubles(assets, each)),
+            "summaries_impairedspan": (history.IMPAIRED, history.impaired(assets, each)),
             "incidents_incident": (history.INCIDENT, history.incidents(assets, each)),
         }
     )

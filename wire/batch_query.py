@@ -169,7 +169,7 @@ class StoredAsset(msgspec.Struct, frozen=True):
 
     tallied: what the votes make; state: what is shown, None if purged; offset and step: of the last
     event applied; changed: of the last event that changed state, pending or override; emitted_at:
-    when it was last emitted; dues: time, type and agent of its timers (no agent: empty); answers:
+    when it was last emitted; timers: time, type and agent of its timers (no agent: empty); answers:
     number of answers remembered; unconfirmed_reason, disputed, doubts: as in a state record; waits:
     each state waited for, and since when; purged_at: time of the last purge, while remembered.
     """
@@ -188,7 +188,7 @@ class StoredAsset(msgspec.Struct, frozen=True):
     votes: list[Vote]
     pending: Pending | None
     override: Override | None
-    dues: list[tuple[int, str, str]]
+    timers: list[tuple[int, str, str]]
     answers: int
     forget_at: int | None
     unconfirmed_reason: str | None = None

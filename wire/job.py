@@ -82,7 +82,7 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     log_time: int
     offset: int
     assets: int
-    dues: int
+    timers: int
     records: int
     dead_letters: int
     stale: int

@@ -45,14 +45,14 @@ class Sources:
     """The input of the sums, for a time from the start of the first hour to the end of the last.
 
     present: number of assets on the board at the start; came, went: times at which assets joined
-    and left the board in between; troubles: the bad spans that overlap the time; windows:
+    and left the board in between; impaired: the bad spans that overlap the time; windows:
     maintenance times that count, by asset; on_board: when assets with windows were on the board.
     """
 
     present: int
     came: Sequence[int] = ()
     went: Sequence[int] = ()
-    troubles: Iterable[BadSpan] = ()
+    impaired: Iterable[BadSpan] = ()
     windows: Mapping[str, Spans] = field(default_factory=dict)
     on_board: Mapping[str, Spans] = field(default_factory=dict)
 
@@ -93,7 +93,7 @@ class Sums:
     def add(self, sources: Sources) -> None:
         """Add everything except good time."""
         windows = {asset: merged(spans) for asset, spans in sources.windows.items()}
-        for each in sources.troubles:
+        for each in sources.impaired:
             kind = UNCONFIRMED if each.unconfirmed else BAD
             cut_out = windows.get(each.asset)
             pieces = (

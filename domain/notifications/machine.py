@@ -120,14 +120,14 @@ def advance(
     """
     turn = _Turn(rule, now, world, _applied(rule, world, state.groups, events))
     recent = [at for at in state.recent if at > now - rule.per_ms]
-    dues = turn.first_messages()
-    while dues:
-        sent = list(turn.let_through(dues, recent))
+    due_sends = turn.first_messages()
+    while due_sends:
+        sent = list(turn.let_through(due_sends, recent))
         recent += [now] * len(sent)
         parts = [part for each in sent for part in _parts(each)]
         for part in parts:
             turn.record_sent(part)
-        dues = turn.due_messages(part.key for part in parts)
+        due_sends = turn.due_messages(part.key for part in parts)
     return RuleState(turn.groups, tuple(recent)), turn.actions
 
 
@@ -278,15 +278,15 @@ class _Turn:
 
     def due_messages(self, keys: Iterable[str]) -> list[Send]:
         """Return the messages due for these groups; for groups without one, clear `held`."""
-        dues = []
+        due_sends = []
         for key in keys:
             if key not in self.groups:
                 continue
             if due := self._due(self.groups[key]):
-                dues.append(due)
+                due_sends.append(due)
             else:
                 self.groups[key] = replace(self.groups[key], held="")
-        return dues
+        return due_sends
 
     def _settle(self, group: Group) -> Group:
         """Return a group without the members not to be reported, and with its times updated."""
@@ -433,28 +433,30 @@ class _Turn:
 
     # ---- what holds messages back ----
 
-    def let_through(self, dues: Sequence[Send], recent: Sequence[int]) -> Iterator[Send | Summary]:
+    def let_through(
+        self, due_sends: Sequence[Send], recent: Sequence[int]
+    ) -> Iterator[Send | Summary]:
         """Yield the messages to send now, and mark the others as held back."""
         quiet = self.rule.quiet
         if quiet is not None and quiet.hours.contain(self.now):
-            asleep = [due for due in dues if not self.groups[due.key].exempt]
+            asleep = [due for due in due_sends if not self.groups[due.key].exempt]
             self._hold(asleep, QUIET, quiet.hours.next_edge(self.now))
-            dues = [due for due in dues if self.groups[due.key].exempt]
+            due_sends = [due for due in due_sends if self.groups[due.key].exempt]
         room = self.rule.most - len(recent)
-        if len(dues) <= room:
-            sent: list[Send | Summary] = [*dues]
+        if len(due_sends) <= room:
+            sent: list[Send | Summary] = [*due_sends]
         elif room <= 0:
             sent = []
-            self._hold(dues, LIMIT, recent[0] + self.rule.per_ms)
+            self._hold(due_sends, LIMIT, recent[0] + self.rule.per_ms)
         else:
-            sent = [*dues[: room - 1], Summary(tuple(dues[room - 1 :]))]
+            sent = [*due_sends[: room - 1], Summary(tuple(due_sends[room - 1 :]))]
         self.actions += sent
         yield from sent
 
-    def _hold(self, dues: Iterable[Send], reason: str, until: int) -> None:
+    def _hold(self, due_sends: Iterable[Send], reason: str, until: int) -> None:
         """Mark groups as held back, with an action for each that was not before, or that would
         report something else now."""
-        for due in dues:
+        for due in due_sends:
             group, held, words = self.groups[due.key], f"{due.kind}: {reason}", _checksum(due)
             if (group.held, group.held_words) == (held, words):
                 continue

@@ -32,7 +32,7 @@ interface BoardFilter {
 }
 
 /** What keeps the board from being fresh (dashboard/core/job/freshness.py). */
-interface Trouble {
+interface Problem {
   kind: string;
   what: string;
   when: "since" | "at";

@@ -99,7 +99,7 @@ class TallyProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state: the bucket's meta, its mutes and late reports as JSON, assets, and
-        seconds of dues."""
+        seconds of timers."""
         self._meta = handle.getValueState("meta", _META)
         self._lateness = handle.getValueState("lateness", _struct(lateness=StringType))
         self._mutes = handle.getValueState("mutes", _struct(mutes=StringType))
@@ -271,7 +271,7 @@ class _Run:
             log_time=bucket.clock,
             offset=bucket.offset,
             assets=bucket.live,
-            dues=len(bucket.timer_index),
+            timers=len(bucket.timer_index),
             records=self._records,
             dead_letters=self._dead,
             stale=bucket.lateness.total("stale"),

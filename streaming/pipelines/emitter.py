@@ -124,8 +124,8 @@ class CoalescedProducer:
                 now = self._clock()
                 for topic, sink in self._sinks.items():
                     self._send_all(topic, sink.due(now))
-                dues = [due for sink in self._sinks.values() if (due := sink.next_due())]
-                self._changed.wait(max(0, min(dues) - self._clock()) / 1000 if dues else None)
+                times = [due for sink in self._sinks.values() if (due := sink.next_due())]
+                self._changed.wait(max(0, min(times) - self._clock()) / 1000 if times else None)
 
     def _send_all(self, topic: str, records: Sequence[Record]) -> None:
         for record in records:

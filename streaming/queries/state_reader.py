@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType
 
@@ -19,7 +22,7 @@ from domain.scenario import Scenario
 from streaming.fold.rules import load_rule
 from streaming.queries.protocol import OnStep, Publisher, QueryRefused, ReadRequest
 from streaming.state.buckets import BucketId
-from streaming.state.checkpoint import measure
+from streaming.state.checkpoint import is_committed, measure
 from streaming.state.hadoop import storage_at
 from streaming.state.transfer import committed_state
 from wire.asset import CODEC, load_asset
@@ -36,6 +39,15 @@ from wire.partitioner import partition_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from streaming.state.storage import StoragePath
+    from wire.job import Checkpoint
+
+log = structlog.get_logger(__name__)
+
+ATTEMPTS = 4
+"""How many batches are read before a request is refused. Spark keeps 20, so a query with short
+batches may drop one before it has been read."""
 
 # How the kernel's meta of a bucket begins: codec version, clock, offset, live assets.
 KERNEL_META = struct.Struct(">xqqq")
@@ -63,15 +75,12 @@ def read_state(
 
     scratch: a folder for local copies. Raises QueryRefused or BusError.
     """
-    newest = measure(storage_at(request.checkpoint, spark, scratch))
-    if newest is None:
-        raise QueryRefused("nothing has been committed yet: the first batch is under way")
-    store = _Store(spark, request, newest.batch)
     on_step(0, 0, "reading the checkpoint")
-    metas = store.metas()
+    newest, metas, rows, cut = _newest(
+        spark, storage_at(request.checkpoint, spark, scratch), request
+    )
     rules = {bucket: load_rule(meta.rule) for bucket, meta in metas.items()}
     sent = 0
-    rows, cut = _first(store.assets(metas), MOST_ROWS)
     assets = (_stored(bucket, name, asset, rules[bucket]) for bucket, name, asset in rows)
     for part, portion in enumerate(portions(assets)):
         publisher.send(Stored(publisher.ask, part, portion, epoch=request.epoch))
@@ -92,6 +101,36 @@ def read_state(
     )
     publisher.confirm()
     return f"{sent} assets of batch {newest.batch}" + (", and there are more" if cut else "")
+
+
+class _Committed(NamedTuple):
+    """What a batch has committed. cut: whether there are more rows."""
+
+    checkpoint: Checkpoint
+    metas: dict[BucketId, _Meta]
+    rows: list[tuple[BucketId, str, Asset]]
+    cut: bool
+
+
+def _newest(spark: SparkSession, checkpoint: StoragePath, request: ReadRequest) -> _Committed:
+    """Return what the newest batch has committed.
+
+    The query that writes it continues, and drops its older batches. If one is dropped while it is
+    read, the newest is read in its place. Raises QueryRefused.
+    """
+    for _ in range(ATTEMPTS):
+        newest = measure(checkpoint)
+        if newest is None:
+            raise QueryRefused("nothing has been committed yet: the first batch is under way")
+        store = _Store(spark, request, newest.batch)
+        try:
+            metas = store.metas()
+            return _Committed(newest, metas, *_first(store.assets(metas), MOST_ROWS))
+        except (PySparkException, Py4JError):
+            if is_committed(checkpoint, newest.batch):
+                raise
+            log.info("a batch was dropped while it was read", batch=newest.batch)
+    raise QueryRefused(f"{ATTEMPTS} batches were dropped while they were read: request it later")
 
 
 def _first(rows: Iterator[Any], most: int) -> tuple[list[Any], bool]:
@@ -135,13 +174,13 @@ class _Store:
 
     def assets(self, metas: dict[BucketId, _Meta]) -> Iterator[tuple[BucketId, str, Asset]]:
         """Yield the wanted assets by name, at most one more than an answer may hold."""
-        wanted = self._request.wanted
+        requested = self._request.wanted
         rows = self._read("assets").select("key.*", "user_map_key.*", "user_map_value.*")
         rows = rows.toDF(*COLUMNS, *rows.columns[len(COLUMNS) :]).select(*COLUMNS)
         here = sql.split("bucket", "#")[0].isin([str(each) for each in metas])
-        rows = rows.where(here).where(sql.col("name") > wanted.after)
-        if wanted.asset is not None:
-            rows = rows.where(sql.col("name") == wanted.asset)
+        rows = rows.where(here).where(sql.col("name") > requested.after)
+        if requested.asset is not None:
+            rows = rows.where(sql.col("name") == requested.asset)
         for row in self._decoded(rows.orderBy("name").limit(MOST_ROWS + 1)).toLocalIterator():
             yield self._id(row["bucket"]), row["name"], _asset(row["data"])
 
@@ -201,7 +240,7 @@ def _stored(bucket: BucketId, name: str, asset: Asset, rule: Scenario) -> Stored
         votes=sorted(asset.votes.values(), key=lambda vote: vote.agent),
         pending=asset.pending(rule),
         override=asset.override,
-        dues=_timers(asset, rule),
+        timers=_timers(asset, rule),
         answers=len(asset.answers),
         forget_at=asset.forget_at,
         unconfirmed_reason=asset.unconfirmed,

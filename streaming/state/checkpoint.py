@@ -164,6 +164,11 @@ def measure(checkpoint: StoragePath) -> Checkpoint | None:
     return Checkpoint(max(commits), at, checkpoint.size())
 
 
+def is_committed(checkpoint: StoragePath, batch: int) -> bool:
+    """Return whether the checkpoint has this batch, which later batches have it drop."""
+    return batch in _batches(checkpoint / "commits")
+
+
 def _batches(folder: StoragePath) -> list[int]:
     return [int(name) for name in folder.names() if name.isdigit()]
 

@@ -154,9 +154,9 @@ class Fold:
 
     def _due(self, asset: Asset) -> int:
         votes = asset.votes.values()
-        dues = [v[5] + self._forget if v[5] else v[4] for v in votes]
-        dues += (v[7] for v in votes if v[7])
-        return min(dues, default=1 << 62)
+        times = [v[5] + self._forget if v[5] else v[4] for v in votes]
+        times += (v[7] for v in votes if v[7])
+        return min(times, default=1 << 62)
 
 
 def move(asset: Asset, said: int, now: int) -> None:

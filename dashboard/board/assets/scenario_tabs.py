@@ -42,13 +42,13 @@ _shared: tuple[float, dict[str, Any]] = (0.0, {})
 
 
 class Tab(NamedTuple):
-    """A scenario's tab. unhandled: how many assets are, by state; trouble: what is wrong with its
+    """A scenario's tab. unhandled: how many assets are, by state; problem: what is wrong with its
     board; off: the setting that turns its pipeline on, where that is why nobody has ever reported
     on it; is_example: whether it shows how something else than the watch works."""
 
     scenario: Scenario
     unhandled: Mapping[str, int]
-    trouble: str = ""
+    problem: str = ""
     off: str = ""
     current: bool = False
     is_example: bool = False
@@ -167,7 +167,7 @@ def counted_tab(saved: SavedFilter) -> FilterTab:
 
 
 def _standstill(facts: Facts, now: int) -> BoardProblem | None:
-    """Return the trouble by which no board is live, None where one is."""
+    """Return the problem by which no board is live, None where one is."""
     known = list(scenarios().values())
     standstills = [standstill(find_problems(facts, known, each.name, now)) for each in known]
     return standstills[0] if all(standstills) else None
@@ -228,6 +228,6 @@ def _plain_tabs(made: Tabs) -> dict[str, Any]:
         "tabs": {str(tab.saved.pk): tab.badge for tab in made.filters},
         "filters": [tab.plain() for tab in made.filters],
         "incidents": made.incidents,
-        "board_troubles": {tab.scenario.name: tab.trouble for tab in made.all if tab.trouble},
+        "board_problems": {tab.scenario.name: tab.problem for tab in made.all if tab.problem},
         "standstill": still and {"kind": still["kind"], "since": still["since"]},
     }

@@ -239,7 +239,7 @@ def _board(
         "may_command": may(request.user, "command"),
         "all": sum(merged.counts.values()),
         "now": now,
-        "troubles": problems(now, known.name),
+        "problems": problems(now, known.name),
         "wall": request.GET.get("wall") == "1",
         "reports_topic": topics().reports(known.name),
         "reporter": reporter_of(known.name),
@@ -265,7 +265,7 @@ def _boot(context: dict[str, Any], known: Scenario, snapshot: MergedSnapshot) ->
         "noun": known.noun,
         "states": [_board_plain(spec) for spec in known.states],
         "details": known.detail_keys,
-        "troubles": context["troubles"],
+        "problems": context["problems"],
         "limit": LIMIT,
         "least": snapshot.merged.least,
         "counts": snapshot.merged.counts,
@@ -294,9 +294,9 @@ def asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     if is_fragment(request):
         part = "_panel_update" if request.GET.get("part") == "facts" else "_asset"
         return render(request, f"board/{part}.html", context)
-    troubles = problems(now, known.name)
-    boot = {"scenario": scenario, "watch": asset, "now": now, "troubles": troubles}
-    context |= {"troubles": troubles, "boot": boot, "tab": scenario}
+    current = problems(now, known.name)
+    boot = {"scenario": scenario, "watch": asset, "now": now, "problems": current}
+    context |= {"problems": current, "boot": boot, "tab": scenario}
     status = 200 if record or context["history"] else 404
     return render(request, "board/asset.html", context, status=status)
 

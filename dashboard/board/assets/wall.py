@@ -30,12 +30,12 @@ MOST = 120
 
 @dataclass(frozen=True)
 class WallBoard:
-    """A board on the wall. snapshot: its first page, where what is not good comes first; trouble:
+    """A board on the wall. snapshot: its first page, where what is not good comes first; problem:
     why its rows are not live, None where they are."""
 
     scenario: Scenario
     snapshot: MergedSnapshot
-    trouble: BoardProblem | None
+    problem: BoardProblem | None
 
     @classmethod
     def of(cls, scenario: Scenario, now: int) -> WallBoard:

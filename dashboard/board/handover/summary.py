@@ -295,7 +295,7 @@ class Situation:
     findings: list[tuple[Scenario, AgentFinding]]
     windows: list[Window]
     tasks: list[tuple[Scenario, ScheduledTask]]
-    deeds: ShiftActions
+    actions: ShiftActions
     texts: list[Handover]
     on_shift: list[Shift]
 
@@ -318,7 +318,7 @@ class Situation:
     @property
     def parts(self) -> list[HandoverSection]:
         """Return the sections that the page has, in order."""
-        deeds = self.deeds
+        actions = self.actions
         candidates = [
             HandoverSection("text-title", "From the last shift", len(self.texts)),
             HandoverSection("cases-title", "Incidents by owner", len(self.cases)),
@@ -331,10 +331,10 @@ class Situation:
             HandoverSection("mutes-title", "Muted agents", len(self.mutes)),
             HandoverSection("windows-title", "Maintenance", len(self.windows)),
             HandoverSection("tasks-title", "Tasks", len(self.tasks)),
-            HandoverSection("runs-title", "Bulk runs", len(deeds.runs)),
-            HandoverSection("mute-asks-title", "Mute requests", len(deeds.mutes)),
-            HandoverSection("rules-title", "Rule changes", len(deeds.rules)),
-            HandoverSection("replays-title", "Replays", len(deeds.replays)),
+            HandoverSection("runs-title", "Bulk runs", len(actions.runs)),
+            HandoverSection("mute-asks-title", "Mute requests", len(actions.mutes)),
+            HandoverSection("rules-title", "Rule changes", len(actions.rules)),
+            HandoverSection("replays-title", "Replays", len(actions.replays)),
             *(
                 HandoverSection(f"moves-{s.name}", f"{s.title}: changed", m.total)
                 for s, m in self.moves
@@ -373,7 +373,7 @@ def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) 
         findings=_findings(known),
         windows=_windows(known, now),
         tasks=_tasks(known, now),
-        deeds=shift_actions(known, since, now),
+        actions=shift_actions(known, since, now),
         texts=list(Handover.objects.order_by("-at")[:TEXTS]),
         on_shift=list(Shift.objects.going_on(now).order_by("began_at")),
     )

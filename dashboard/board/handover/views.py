@@ -147,7 +147,7 @@ def _page(request: HttpRequest, form: SinceForm, text: HandoverForm, status: int
             "incident_table": INCIDENTS,
             "pin_table": PINS,
             "move_table": MOVES,
-            "troubles": problems(now),
+            "problems": problems(now),
             "since": since,
             "query": query,
             "address": f"{reverse('handover:handover')}?{query}",
@@ -252,10 +252,10 @@ def _lines(situation: Situation) -> Iterator[str]:
     yield from _section("Muted agents", [_mute(mute) for _, mute in situation.mutes])
     yield from _section("Maintenance", [_window(each) for each in situation.windows])
     yield from _section("Tasks", [_task(*each) for each in situation.tasks])
-    yield from _section("Bulk runs", [_run(*each) for each in situation.deeds.runs])
-    yield from _section("Mute requests", [_ask(*each) for each in situation.deeds.mutes])
-    yield from _section("Rule changes", [_rule(*each) for each in situation.deeds.rules])
-    yield from _section("Replays", [_replay(each) for each in situation.deeds.replays])
+    yield from _section("Bulk runs", [_run(*each) for each in situation.actions.runs])
+    yield from _section("Mute requests", [_ask(*each) for each in situation.actions.mutes])
+    yield from _section("Rule changes", [_rule(*each) for each in situation.actions.rules])
+    yield from _section("Replays", [_replay(each) for each in situation.actions.replays])
     yield from _section("Changes", [
         _moved(line) for _, each in situation.moves for line in each.listed
     ])  # fmt: skip
@@ -285,10 +285,10 @@ def _each(entries: list[About]) -> list[str]:
 
 def _case(case: Case) -> str:
     ticket = f", ticket {plain(case.ticket)}" if case.ticket else ""
-    trouble = f"{case.facts.going_on} of {case.facts.assets} in trouble"
+    going_on = f"{case.facts.going_on} of {case.facts.assets} in trouble"
     return (
         f"{plain(case.owner) or 'nobody'}: **{case.number}** {plain(case.subject)}, {case.status}, "
-        f"{trouble}, since {utc_minute(case.began_at)}{ticket}"
+        f"{going_on}, since {utc_minute(case.began_at)}{ticket}"
     )
 
 

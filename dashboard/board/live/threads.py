@@ -180,8 +180,8 @@ def _body(view: LiveView, known: dict[str, Scenario], current: str, now: int) ->
             "heard": view.heartbeat_at,
             "badges": badges,
             "tabs": tabs,
-            "troubles": find_problems(facts, boards, current, now),
-            "board_troubles": board_problems(facts, boards, now),
+            "problems": find_problems(facts, boards, current, now),
+            "board_problems": board_problems(facts, boards, now),
         }
     )
 

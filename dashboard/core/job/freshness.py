@@ -1,4 +1,4 @@
-"""Troubles that keep the board from being fresh, and what to do about them.
+"""Problems that keep the board from being fresh, and what to do about them.
 
 A pure function over what a web process has heard; that a browser is cut off only the browser
 knows. Times in Unix ms.
@@ -51,14 +51,14 @@ Kind = Literal[
     "database",
 ]
 ORDER: tuple[Kind, ...] = get_args(Kind)
-"""The kinds of trouble, the most severe first; what makes a board's rows stale comes before what
+"""The kinds of problem, the most severe first; what makes a board's rows stale comes before what
 does not."""
 STANDSTILL: frozenset[Kind] = frozenset(("kafka", "web", "job", "stopped", "behind"))
 """While one of these lasts nothing on a page is live, whatever its socket says."""
 
 
 class Link(NamedTuple):
-    """Where something can be done about a trouble, the text of it, and who may open it."""
+    """Where something can be done about a problem, the text of it, and who may open it."""
 
     address: str
     text: str
@@ -71,7 +71,7 @@ class BoardProblem(TypedDict):
     since: None where it is not known; quote: somebody's reason for it; call: whom to call, for
     those who are no admin; details: what an admin needs to know; links: a reader's is the first
     that is open to their role; stale: the rows of the board are as they were then; scenario: whose
-    trouble it is, empty for everybody's.
+    problem it is, empty for everybody's.
     """
 
     kind: Kind
@@ -179,7 +179,7 @@ def lasting_problem(
     stale: bool = True,
     scenario: str = "",
 ) -> BoardProblem:
-    """Return a trouble that has lasted since a time, Unix ms."""
+    """Return a problem that has lasted since a time, Unix ms."""
     return BoardProblem(
         kind=kind,
         what=what,
@@ -198,7 +198,7 @@ def lasting_problem(
 def find_problems(
     facts: Facts, scenarios: Sequence[Scenario], current: str, now: int
 ) -> list[BoardProblem]:
-    """Return the troubles of the `current` scenario's board, the most severe first; of all boards
+    """Return the problems of the `current` scenario's board, the most severe first; of all boards
     where it is empty.
 
     A web process that is behind cannot judge the job, and a silent job says nothing of agents. One
@@ -209,12 +209,12 @@ def find_problems(
     if web := _web(facts, now):
         return web
     wanted = [scenario for scenario in scenarios if current in ("", scenario.name)]
-    troubles = [*_paused(facts, current), *_database(facts, now)]
+    problems = [*_paused(facts, current), *_database(facts, now)]
     if facts.pauses:
         facts, wanted = _going_on(facts, wanted)
     if wanted or not facts.pauses:
-        troubles += _by_job(facts, wanted, now)
-    return sorted(troubles, key=lambda each: (not each["stale"], ORDER.index(each["kind"])))
+        problems += _by_job(facts, wanted, now)
+    return sorted(problems, key=lambda each: (not each["stale"], ORDER.index(each["kind"])))
 
 
 def board_problems(facts: Facts, scenarios: Sequence[Scenario], now: int) -> dict[str, str]:
@@ -229,13 +229,13 @@ def board_problems(facts: Facts, scenarios: Sequence[Scenario], now: int) -> dic
     return marks
 
 
-def standstill(troubles: Iterable[BoardProblem]) -> BoardProblem | None:
-    """Return the trouble of a board by which nothing on it is live, None where there is none."""
-    return next((each for each in troubles if each["kind"] in STANDSTILL), None)
+def standstill(problems: Iterable[BoardProblem]) -> BoardProblem | None:
+    """Return the problem of a board by which nothing on it is live, None where there is none."""
+    return next((each for each in problems if each["kind"] in STANDSTILL), None)
 
 
 def _paused(facts: Facts, current: str) -> list[BoardProblem]:
-    """Return the troubles of queries that were stopped on purpose and carry this board, or may."""
+    """Return the problems of queries that were stopped on purpose and carry this board, or may."""
     queries = _queries(facts)
     return [
         _asked(
@@ -277,15 +277,15 @@ def _asked(kind: Kind, what: str, pause: Pause, todo: str) -> BoardProblem:
 
 def _fresh(facts: Facts, wanted: Sequence[Scenario], now: int) -> list[BoardProblem]:
     """Return the problems while the job sends heartbeats."""
-    troubles = []
+    problems = []
     for scenario in wanted:
-        troubles += _agents(facts, scenario, now)
+        problems += _agents(facts, scenario, now)
     return [
         *_dropped(facts, wanted),
         *_ahead(facts, wanted),
         *_slow_brokers(facts, wanted),
         *_late(facts, wanted, now),
-        *troubles,
+        *problems,
     ]
 
 
@@ -316,7 +316,7 @@ def _web(facts: Facts, now: int) -> list[BoardProblem]:
 
 
 def _by_job(facts: Facts, wanted: Sequence[Scenario], now: int) -> list[BoardProblem]:
-    """Return the troubles of these scenarios, job by job: one that is silent says nothing of what
+    """Return the problems of these scenarios, job by job: one that is silent says nothing of what
     another carries."""
     problems: list[BoardProblem] = []
     for job in dict.fromkeys(facts.carrier(scenario.name) for scenario in wanted) or [MAIN]:
@@ -326,7 +326,7 @@ def _by_job(facts: Facts, wanted: Sequence[Scenario], now: int) -> list[BoardPro
 
 
 def _silent_job(facts: Facts, mine: Sequence[Scenario], now: int) -> list[BoardProblem]:
-    """Return the trouble of a job of which nothing is heard. facts: its own; mine: the scenarios
+    """Return the problem of a job of which nothing is heard. facts: its own; mine: the scenarios
     that it is to carry, of those that are looked at."""
     job = facts.carrier(mine[0].name) if mine else MAIN
     whose = mine[0].name if mine and facts.jobs else ""
@@ -350,7 +350,7 @@ def _silent_job(facts: Facts, mine: Sequence[Scenario], now: int) -> list[BoardP
 
 
 def _dropped(facts: Facts, scenarios: Sequence[Scenario]) -> list[BoardProblem]:
-    """Return the trouble of buckets of which all states are dropped: they are of a lower epoch than
+    """Return the problem of buckets of which all states are dropped: they are of a lower epoch than
     those that the board has."""
     names = [name for name in _buckets(scenarios) if name in facts.beats]
     lower = {n: facts.beats[n] for n in names if facts.beats[n].epoch < facts.beats[n].above}
@@ -374,7 +374,7 @@ def _dropped(facts: Facts, scenarios: Sequence[Scenario]) -> list[BoardProblem]:
 
 
 def _ahead(facts: Facts, scenarios: Sequence[Scenario]) -> list[BoardProblem]:
-    """Return the trouble of buckets whose clock is ahead of the job's own.
+    """Return the problem of buckets whose clock is ahead of the job's own.
 
     Until that is past, no time passes there.
     """
@@ -400,7 +400,7 @@ def _ahead(facts: Facts, scenarios: Sequence[Scenario]) -> list[BoardProblem]:
 
 
 def _slow_brokers(facts: Facts, scenarios: Sequence[Scenario]) -> list[BoardProblem]:
-    """Return the trouble of a broker's clock that is behind: one, whatever that broker stamps."""
+    """Return the problem of a broker's clock that is behind: one, whatever that broker stamps."""
     names = _buckets(scenarios)
     clocks = {n: facts.clocks_behind[n] for n in names if n in facts.clocks_behind}
     if not clocks:
@@ -441,7 +441,7 @@ def _whose(buckets: Iterable[str]) -> str:
 
 
 def _late(facts: Facts, scenarios: Sequence[Scenario], now: int) -> list[BoardProblem]:
-    """Return the trouble of buckets whose clock is behind, or that have never been heard of, and of
+    """Return the problem of buckets whose clock is behind, or that have never been heard of, and of
     queries that read their log again: while they do, they write nothing new.
 
     One that is no further behind than its broker's clock has applied all that there is.
@@ -467,7 +467,7 @@ def _late(facts: Facts, scenarios: Sequence[Scenario], now: int) -> list[BoardPr
 
 
 def _behind(late: Sequence[str], beats: Mapping[str, Beat], *, everywhere: bool) -> BoardProblem:
-    """Return the trouble of buckets that are late. The rows are as of the furthest that each has
+    """Return the problem of buckets that are late. The rows are as of the furthest that each has
     been, also while a job reads again what it has shown already."""
     reached = (max(beats[n].furthest, beats[n].log_time) for n in late if n in beats)
     return lasting_problem(
@@ -511,21 +511,21 @@ def _unwritten(facts: Facts, now: int) -> bool:
 
 
 def _agents(facts: Facts, scenario: Scenario, now: int) -> list[BoardProblem]:
-    """Return the trouble of a scenario whose agents are silent for unusually long, and of agents
+    """Return the problem of a scenario whose agents are silent for unusually long, and of agents
     with which something is wrong."""
-    troubles = []
+    problems = []
     findings = facts.agents.findings
     if seen := silence(facts, scenario, now):
-        troubles.append(_silence(scenario, seen))
+        problems.append(_silence(scenario, seen))
         findings = [each for each in findings if each.kind != "silent"]  # that says it of all
     for what, since, todo, (address, text) in lines(scenario, findings):
         link = Link(address, text, MISSING.roles)
-        troubles.append(
+        problems.append(
             lasting_problem(
                 "agents", what, since, todo, links=(link,), stale=False, scenario=scenario.name
             )
         )
-    return troubles
+    return problems
 
 
 def silence(facts: Facts, scenario: Scenario, now: int) -> LastSeen | None:

@@ -189,11 +189,11 @@ def skews(loads: Mapping[K, float | None]) -> dict[K, float | None]:
 
 
 class BucketThroughput(NamedTuple):
-    """The figures by which a bucket is judged. heard_at: its newest heartbeat, None if there is
+    """The figures by which a bucket is judged. heartbeat_at: its newest heartbeat, None if there is
     none; whole: records/s of its scenario; ahead: how far its clock is ahead of the job's own,
     ms."""
 
-    heard_at: int | None
+    heartbeat_at: int | None
     log_time: int | None
     load: float | None
     skew: float | None
@@ -202,11 +202,11 @@ class BucketThroughput(NamedTuple):
 
 
 def signs(bucket: BucketThroughput, now: int) -> list[Sign]:
-    """Return the signs of trouble in a bucket, the most important first, or `well`."""
-    if bucket.heard_at is None or bucket.log_time is None:
+    """Return the problems of a bucket, the most important first, or `well`."""
+    if bucket.heartbeat_at is None or bucket.log_time is None:
         return ["unknown"]
     kinds: list[Sign] = []
-    if now - bucket.heard_at > SILENT_MS:
+    if now - bucket.heartbeat_at > SILENT_MS:
         kinds.append("silent")
     if bucket.ahead > AHEAD_MS:
         kinds.append("ahead")

@@ -60,7 +60,7 @@ class BucketStatus(ScenarioRow):
     log_time = models.BigIntegerField()
     offset = models.BigIntegerField()
     assets = models.BigIntegerField()
-    dues = models.BigIntegerField()
+    timers = models.BigIntegerField()
     records = models.BigIntegerField()
     dead_letters = models.BigIntegerField()
     stale = models.BigIntegerField()

@@ -150,7 +150,7 @@ def clocks_behind() -> dict[str, ClockBehind]:
 
 
 def problems(now: int, current: str = "") -> list[BoardProblem]:
-    """Return every trouble at `now` (Unix ms); those of the scenario `current` first."""
+    """Return every problem at `now` (Unix ms); those of the scenario `current` first."""
     return find_problems(known_signs().facts(), list(scenarios().values()), current, now)
 
 
@@ -267,11 +267,11 @@ def _query(name: str) -> dict[str, Any]:
         "status": last.status,
         "epoch": last.epoch,
         "since": last.since or _since(reports, last),
-        "told_at": last.at,
-        "heard_at": heard.received_at if heard else None,
+        "reported_at": last.at,
+        "heartbeat_at": heard.received_at if heard else None,
         "restarts": restarts(name, now_ms()).n,
         "message": words.message if words and words.status == last.status else "",
-        "batch": {"told_at": batch.at, **json.loads(batch.batch)} if batch else None,
+        "batch": {"reported_at": batch.at, **json.loads(batch.batch)} if batch else None,
     }
 
 

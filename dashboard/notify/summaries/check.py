@@ -205,7 +205,7 @@ def from_transitions(scenario: Scenario, begin: int, end: int) -> RawFigures:
         present=sum(low < begin and (high is None or high >= begin) for low, high in there),
         came=[low for low, _ in there if begin <= low < end],
         went=[high for _, high in there if high is not None and begin <= high < end],
-        troubles=history.troubles,
+        impaired=history.impaired,
     )
     incidents = [at for at in history.incidents if begin <= at < end]
     return RawFigures(sources, incidents, history.false_alarms)
@@ -217,17 +217,18 @@ class _History:
 
     first: dict[str, int] = field(default_factory=dict)
     on_board: list[tuple[int, int | None]] = field(default_factory=list)
-    troubles: list[BadSpan] = field(default_factory=list)
+    impaired: list[BadSpan] = field(default_factory=list)
     incidents: list[int] = field(default_factory=list)
     false_alarms: list[int] = field(default_factory=list)
 
     def add(self, scenario: Scenario, asset: str, changes: list[CheckedChange], end: int) -> None:
         """Add the changes of an asset, at least one, up to `end` (Unix ms)."""
-        on_board, trouble = _runs(scenario, changes)
+        on_board, impaired = _runs(scenario, changes)
         self.first[asset] = changes[0].at
         self.on_board += ((run.begin, run.end) for run in on_board)
-        self.troubles += (
-            BadSpan(asset, run.begin, _end(run.end, end), run.key == UNCONFIRMED) for run in trouble
+        self.impaired += (
+            BadSpan(asset, run.begin, _end(run.end, end), run.key == UNCONFIRMED)
+            for run in impaired
         )
         self.incidents += _incident_begins(scenario, changes)
 
@@ -247,13 +248,13 @@ class _History:
             first = self.first.get(asset)
             if first is None or low < first:
                 self.on_board.append((low, high if first is None else min(first, _end(high, end))))
-        troubles = ImpairedSpan.objects.filter(overlap, scenario=scenario, begin__lt=end)
-        for asset, low, high, unconfirmed in troubles.values_list(
+        impaired = ImpairedSpan.objects.filter(overlap, scenario=scenario, begin__lt=end)
+        for asset, low, high, unconfirmed in impaired.values_list(
             "asset", "begin", "end", "unconfirmed"
         ):
             until = min(_end(high, end), self.first.get(asset, end))
             if low < until:
-                self.troubles.append(BadSpan(asset, low, until, unconfirmed))
+                self.impaired.append(BadSpan(asset, low, until, unconfirmed))
         incidents = Incident.objects.real().filter(
             scenario=scenario, began_at__gte=begin, began_at__lt=end
         )
@@ -310,18 +311,18 @@ def histories(scenario: str, end: int | None = None) -> Iterator[tuple[str, list
 
 def _runs(scenario: Scenario, changes: list[CheckedChange]) -> tuple[list[Run], list[Run]]:
     """Return the runs of an asset on the board, and those in which it was bad or unconfirmed."""
-    on_board, trouble = Track(), Track()
+    on_board, impaired = Track(), Track()
     for _, place, at, state, unconfirmed, _, _ in changes:
         kind = UNCONFIRMED if unconfirmed else None if scenario.is_good(state) else BAD
         on_board.take(Step(place, at, bool(state) or None))
-        trouble.take(Step(place, at, kind if state else None))
-    return list(on_board.runs.values()), list(trouble.runs.values())
+        impaired.take(Step(place, at, kind if state else None))
+    return list(on_board.runs.values()), list(impaired.runs.values())
 
 
 # ---- span check ----------------------------------------------------------------------------------
 # Incidents and spans compared with the changes of states that they result from.
 
-PRESENCE, TROUBLE, _ = KINDS
+PRESENCE, IMPAIRED, _ = KINDS
 RUN = ("begin", "end", "end_place")
 INCIDENT = ("began_at", "ended_at", "state", "worst", "changes")
 Row = tuple[Any, ...]
@@ -475,15 +476,15 @@ def _made(scenario: Scenario, changes: list[CheckedChange]) -> tuple[Rows, Rows,
         place: (run.begin, run.end, run.end_place)
         for place, run in follow(PRESENCE, scenario, (), moves).runs.items()
     }
-    trouble = {
+    impaired = {
         place: (run.begin, run.end, run.end_place, *_kind_of(run))
-        for place, run in follow(TROUBLE, scenario, (), moves).runs.items()
+        for place, run in follow(IMPAIRED, scenario, (), moves).runs.items()
     }
     if first.previous:
         there.pop(first.place, None)
     if first.kind not in (CHANGE, MARK_UNCONFIRMED, CONFIRMED):
-        trouble.pop(first.place, None)
-    return _incidents(scenario, changes), there, trouble
+        impaired.pop(first.place, None)
+    return _incidents(scenario, changes), there, impaired
 
 
 def _kind_of(run: Run) -> tuple[str, bool]:

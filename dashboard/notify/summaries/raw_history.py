@@ -334,13 +334,13 @@ def sources_between(
 ) -> Sources:
     """Return the raw history between two times (Unix ms), of all assets or of some."""
     spans = Presence.objects.filter(scenario=scenario)
-    troubles = ImpairedSpan.objects.filter(scenario=scenario)
+    impaired = ImpairedSpan.objects.filter(scenario=scenario)
     if assets is not None:
         spans = spans.filter(asset__in=listed(assets))
-        troubles = troubles.filter(asset__in=listed(assets))
+        impaired = impaired.filter(asset__in=listed(assets))
     there = spans.filter(Q(end=None) | Q(end__gt=begin), begin__lt=end)
     windows = _windows(scenario, begin, end, there, assets)
-    spells = _overlapping(troubles, begin, end) if assets is None else _own(troubles, begin, end)
+    spells = _overlapping(impaired, begin, end) if assets is None else _own(impaired, begin, end)
     came = spans.filter(begin__gte=begin, begin__lt=end).values_list("begin", flat=True)
     went = spans.filter(end__gte=begin, end__lt=end).values_list("end", flat=True)
     return Sources(
@@ -356,15 +356,15 @@ def sources_between(
     )
 
 
-def _overlapping(troubles: QuerySet[ImpairedSpan], begin: int, end: int) -> Iterator[Spell]:
+def _overlapping(impaired: QuerySet[ImpairedSpan], begin: int, end: int) -> Iterator[Spell]:
     """Yield asset, begin, end and mark of the spans that overlap a time."""
     for condition in (Q(begin__gte=begin, begin__lt=end), *ongoing(begin, "begin", "end")):
-        yield from troubles.filter(condition).values_list(*SPELL)
+        yield from impaired.filter(condition).values_list(*SPELL)
 
 
-def _own(troubles: QuerySet[ImpairedSpan], begin: int, end: int) -> Iterator[Spell]:
+def _own(impaired: QuerySet[ImpairedSpan], begin: int, end: int) -> Iterator[Spell]:
     """Yield the same for the spans of some assets."""
-    yield from troubles.filter(overlap(begin, end, "begin", "end")).values_list(*SPELL)
+    yield from impaired.filter(overlap(begin, end, "begin", "end")).values_list(*SPELL)
 
 
 SPELL = ("asset", "begin", "end", "unconfirmed")
@@ -431,7 +431,7 @@ def by_hour(hours: Sequence[Hour], times: Iterable[int]) -> Counter[int]:
     return Counter(bisect_right(begins, at) - 1 for at in times)
 
 
-# ---- deeds ---------------------------------------------------------------------------------------
+# ---- actions -------------------------------------------------------------------------------------
 # Actions by people in a period that affect its figures: overrides and bulk runs.
 
 

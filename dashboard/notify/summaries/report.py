@@ -461,10 +461,10 @@ def _part(ms: int, times: Any) -> str:
     return f"{percent(ms / times.present)} of all time" if times.present else ""
 
 
-def _state_of(deed: OverrideSpan | BulkRun) -> str:
+def _state_of(action: OverrideSpan | BulkRun) -> str:
     """Return the label of the state that was set, "" for none."""
-    known = scenarios().get(deed.scenario)
-    return known.spec(deed.state).label if known and deed.state else deed.state
+    known = scenarios().get(action.scenario)
+    return known.spec(action.state).label if known and action.state else action.state
 
 
 def _scenario_of(name: str) -> str:

@@ -76,13 +76,13 @@ class PartitionOut(Schema):
     executor: str | None
     host: str | None
     assets: int | None
-    dues: int | None
+    timers: int | None
     records: int | None
     dead_letters: int | None
     stale: int | None
     late: int | None
     silent: int | None
-    heard_at: int | None
+    heartbeat_at: int | None
     records_s: float | None
     skew: float | None
     trend: Trend | None
@@ -99,12 +99,12 @@ class PartitionsOut(Schema):
 
 
 class QueryOut(Schema):
-    """One query of a job, as it told last. Times in Unix ms.
+    """One query of a job, as last reported. Times in Unix ms.
 
     `job`: whose query it is, empty for the main one; `since`: when its status began, as far back as
-    is kept; `told_at`: when it last said anything;
-    `heard_at`: its newest heartbeat; `restarts`: of the last 30 days, those of a process that was
-    killed too; `batch`: Spark's figures of the last batch that it told.
+    is kept; `reported_at`: when it last reported; `heartbeat_at`: its newest heartbeat; `restarts`:
+    of the last 30 days, those of a process that was killed too; `batch`: Spark's figures of the
+    last batch.
     """
 
     query: str
@@ -113,15 +113,15 @@ class QueryOut(Schema):
     status: JobStatus
     epoch: int
     since: int
-    told_at: int
-    heard_at: int | None
+    reported_at: int
+    heartbeat_at: int | None
     restarts: int
     message: str
     batch: dict[str, Any] | None
 
 
 class JobOut(Schema):
-    """The jobs' queries, one for each engine; empty where none has told anything yet."""
+    """The jobs' queries, one for each engine; empty where none has reported yet."""
 
     now: int
     queries: list[QueryOut]

@@ -99,7 +99,7 @@ class Live:
     heard: int
     buckets: int
     assets: int
-    dues: int
+    timers: int
     rate: float
     behind: int
 
@@ -240,7 +240,7 @@ def _live(beats: Beats, now: int) -> Live | None:
         heard=max(heard for heard, _ in beats),
         buckets=len(beats),
         assets=sum(beat.assets for _, beat in beats),
-        dues=sum(beat.dues for _, beat in beats),
+        timers=sum(beat.timers for _, beat in beats),
         rate=float(sum(beat.records for _, beat in fresh)),
         behind=max(max(0, now - beat.log_time) for _, beat in beats),
     )

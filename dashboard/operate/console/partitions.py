@@ -126,7 +126,7 @@ PARTITIONS = Table(
 class Partition:
     """One source partition; what is not known is None.
 
-    begin, end: first and next offset; beat: its bucket's newest heartbeat, heard at `heard_at`;
+    begin, end: first and next offset; beat: its bucket's newest heartbeat, of `heartbeat_at`;
     lag: in records; lag_ms: in time; ahead_ms: how far the bucket's clock is ahead of the job's
     own, where that is too much; skew: its share of the scenario's load as a multiple of the even
     one.
@@ -137,7 +137,7 @@ class Partition:
     partition: int
     begin: int | None
     end: int | None
-    heard_at: int | None
+    heartbeat_at: int | None
     beat: Heartbeat | None
     lag: int | None
     lag_ms: int | None
@@ -172,9 +172,9 @@ def _of(scenario: Scenario, log_edges: PartitionEdges, beats: Beats, now: int) -
     whole = sum(speed.load or 0.0 for speed in speeds.values())
     partition_rows = []
     for at, name in names.items():
-        heard_at, beat = beats.get(name) or (None, None)
+        heartbeat_at, beat = beats.get(name) or (None, None)
         log_time, ahead = (beat.log_time, beat.ahead) if beat else (None, 0)
-        judged = BucketThroughput(heard_at, log_time, speeds[at].load, shares[at], whole, ahead)
+        judged = BucketThroughput(heartbeat_at, log_time, speeds[at].load, shares[at], whole, ahead)
         partition_rows.append(
             Partition(
                 scenario=scenario.name,
@@ -182,7 +182,7 @@ def _of(scenario: Scenario, log_edges: PartitionEdges, beats: Beats, now: int) -
                 partition=at,
                 begin=ends[at][0],
                 end=ends[at][1],
-                heard_at=heard_at,
+                heartbeat_at=heartbeat_at,
                 beat=beat,
                 lag=lags[at],
                 lag_ms=None if log_time is None else max(0, now - log_time),
@@ -203,8 +203,8 @@ def _lag(end: int | None, heard: tuple[int, Heartbeat] | None) -> int | None:
 # ---- for programs -------------------------------------------------------------------------------
 
 REPORTED = (
-    "epoch", "engine", "job", "executor", "host", "offset", "log_time", "assets", "dues", "records",
-    "dead_letters", "stale", "late", "silent",
+    "epoch", "engine", "job", "executor", "host", "offset", "log_time", "assets", "timers",
+    "records", "dead_letters", "stale", "late", "silent",
 )  # fmt: skip
 """What a heartbeat tells, under the names that it has there."""
 
@@ -222,7 +222,7 @@ def plain(row: Partition) -> dict[str, Any]:
         "lag": row.lag,
         "lag_s": _seconds(row.lag_ms),
         "ahead_s": None if row.beat is None else row.ahead_ms / 1000,
-        "heard_at": row.heard_at,
+        "heartbeat_at": row.heartbeat_at,
         "records_s": speed.rate,
         "skew": row.skew,
         "trend": speed.trend,
@@ -312,7 +312,7 @@ class Total:
     catch_up_ms: int | None
     rate: float | None
     assets: int | None
-    dues: int | None
+    timers: int | None
     signs: dict[Sign, int]
 
 
@@ -336,7 +336,7 @@ def _total(scenario: Scenario, rows: Sequence[Partition]) -> Total:
         catch_up_ms=_longest([row.speed.catch_up_ms for row in rows]),
         rate=_sum(row.speed.rate for row in rows),
         assets=_sum(beat.assets for beat in beats),
-        dues=_sum(beat.dues for beat in beats),
+        timers=_sum(beat.timers for beat in beats),
         signs=counted(rows),
     )
 
@@ -367,7 +367,7 @@ _OF_A_BUCKET = {
     "lag_s": metrics.BUCKET_LAG_SECONDS,
     "ahead_s": metrics.BUCKET_AHEAD_SECONDS,
     "assets": metrics.BUCKET_ASSETS,
-    "dues": metrics.BUCKET_TIMERS,
+    "timers": metrics.BUCKET_TIMERS,
 }
 
 

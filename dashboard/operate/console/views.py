@@ -181,7 +181,7 @@ def partitions(request: HttpRequest) -> HttpResponse:
     key = _key(request, partition_rows)
     context = key | {
         "now": now,
-        "troubles": _problems(log_edges, now),
+        "problems": _problems(log_edges, now),
         "partitions": PARTITIONS,
         "rows": partition_rows,
         "sink_table": SINKS,
@@ -211,8 +211,8 @@ def _key(request: HttpRequest, among: list[Partition]) -> dict[str, Any]:
 
 def _problems(log_edges: PartitionEdges, now: int) -> list[BoardProblem]:
     """Return what keeps these figures from being those of now, Kafka first."""
-    troubles = problems(now)
-    return [_away(log_edges), *troubles] if log_edges.fault else troubles
+    current = problems(now)
+    return [_away(log_edges), *current] if log_edges.fault else current
 
 
 def _away(log_edges: PartitionEdges) -> BoardProblem:

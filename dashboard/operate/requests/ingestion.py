@@ -134,7 +134,7 @@ def _state_store_row(
         version=f"{epoch}.{row.offset}.{row.step}",
         since=row.since if row.state is not None else None,
         votes=len(row.votes),
-        due=row.dues[0][0] if row.dues else None,
+        due=row.timers[0][0] if row.timers else None,
         board_state="" if board is None else _state(board),
         board_version="" if board is None else board.version,
         record=msgspec.json.encode(row).decode(),

@@ -190,7 +190,8 @@ def _own(stored: StoredAsset | None) -> list[FieldComparison]:
     if stored is None:
         return []
     timers = [
-        f"{type_}{f' of {agent}' if agent else ''} {_time(at)}" for at, type_, agent in stored.dues
+        f"{type_}{f' of {agent}' if agent else ''} {_time(at)}"
+        for at, type_, agent in stored.timers
     ]
     texts = {
         "tallied": stored.tallied or "nothing",

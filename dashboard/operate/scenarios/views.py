@@ -211,7 +211,7 @@ def _head(entry: ScenarioStatus, now: int) -> dict[str, Any]:
         "one": entry,
         "scenario": entry.scenario,
         "now": now,
-        "troubles": problems(entry, error),
+        "problems": problems(entry, error),
     }
 
 

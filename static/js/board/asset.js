@@ -8,14 +8,14 @@ import { showStatus } from "../shared/status.js";
 
 const boot = JSON.parse(document.getElementById("boot").textContent);
 clock.correct(boot.now);
-const banner = new Banner(document.getElementById("banner"), boot.troubles);
+const banner = new Banner(document.getElementById("banner"), boot.problems);
 const renew = followFacts();
 let status = [];
 openSocket(`/ws/board/${encodeURIComponent(boot.scenario)}/`, {
   hello: () => ({ type: "filter", rows: false, watch: boot.watch }),
   onMessage(message) {
     if (message.now) clock.correct(message.now);
-    if (message.troubles) banner.tell(message.troubles);
+    if (message.problems) banner.tell(message.problems);
     if (message.type === "snapshot" || message.watched) renew();
   },
   onStatus: (...given) => {

@@ -22,22 +22,22 @@ const CUT_OFF = {
 
 export class Banner {
   /**
-   * box: the banner of board/_banner.html; troubles: as the page was made with.
+   * box: the banner of board/_banner.html; problems: as the page was made with.
    *
    * @param {HTMLElement} box
-   * @param {Trouble[]} troubles
+   * @param {Problem[]} problems
    */
-  constructor(box, troubles) {
+  constructor(box, problems) {
     this.box = box;
-    this.reported = troubles;
+    this.reported = problems;
     this.cut = [];
-    this.shown = JSON.stringify(troubles);
-    this.apply(troubles);
+    this.shown = JSON.stringify(problems);
+    this.apply(problems);
   }
 
   /** What the server says keeps the board from being fresh. */
-  tell(troubles) {
-    this.reported = troubles;
+  tell(problems) {
+    this.reported = problems;
     this.show();
   }
 
@@ -54,37 +54,37 @@ export class Banner {
   }
 
   show() {
-    const troubles = [...this.cut, ...this.reported];
-    const key = JSON.stringify(troubles);
+    const problems = [...this.cut, ...this.reported];
+    const key = JSON.stringify(problems);
     if (key === this.shown) return;
     const before = this.box.dataset.kind;
     this.shown = key;
-    this.apply(troubles);
-    this.draw(troubles);
-    const kind = troubles[0]?.kind ?? "";
+    this.apply(problems);
+    this.draw(problems);
+    const kind = problems[0]?.kind ?? "";
     // The pill, which is announced by itself, says that the browser is cut off.
-    if (kind !== before && kind !== "cut-off") announce(troubles[0]?.what ?? "All is well again");
+    if (kind !== before && kind !== "cut-off") announce(problems[0]?.what ?? "All is well again");
   }
 
   /** What the whole page shows of it. */
-  apply(troubles) {
-    const kind = troubles[0]?.kind ?? "";
-    const stale = troubles.some((trouble) => trouble.stale);
+  apply(problems) {
+    const kind = problems[0]?.kind ?? "";
+    const stale = problems.some((problem) => problem.stale);
     const cut = kind === "cut-off";
     freeze(cut);
-    markStale(cut ? troubles[0].since : null);
-    showStandstill(standstill(troubles));
+    markStale(cut ? problems[0].since : null);
+    showStandstill(standstill(problems));
     document.body.classList.toggle("stale", stale);
     document.body.classList.toggle(
       "job-silent",
-      troubles.some((trouble) => trouble.kind === "job"),
+      problems.some((problem) => problem.kind === "job"),
     );
     titleCut(cut);
   }
 
-  draw(troubles) {
+  draw(problems) {
     const { box } = this;
-    const [first] = troubles;
+    const [first] = problems;
     const open = box.querySelector("details")?.open;
     box.hidden = !first;
     box.dataset.kind = first?.kind ?? "";
@@ -96,7 +96,7 @@ export class Banner {
     const { role } = box.dataset;
     const line = element("p", "banner-line", icon("warning"), ...words(first, role));
     line.title = `${first.what}. ${first.todo}`;
-    box.replaceChildren(line, listed(troubles, open, role));
+    box.replaceChildren(line, listed(problems, open, role));
   }
 
   /** Open or close the list of all, in full. */
@@ -106,10 +106,10 @@ export class Banner {
   }
 }
 
-function listed(troubles, open, role) {
-  const items = troubles.map((each) => element("li", "", ...words(each, role)));
+function listed(problems, open, role) {
+  const items = problems.map((each) => element("li", "", ...words(each, role)));
   const list = element("ul", "banner-list", ...items);
-  const others = troubles.length - 1;
+  const others = problems.length - 1;
   const summary = element("summary", "", others ? `${others} more` : "in full");
   const made = element("details", "banner-others", summary, list);
   made.classList.toggle("single", !others);

@@ -17,7 +17,7 @@ import { Selection } from "./selection.js";
 import { openSocket } from "./socket.js";
 import { Banner } from "./banner.js";
 import { showStatus } from "../shared/status.js";
-import { markCurrent, showBadges, showBoardTroubles } from "../shared/tabs.js";
+import { markCurrent, showBadges, showBoardProblems } from "../shared/tabs.js";
 import { keepHeads, showFile, View } from "./view.js";
 import { Wall } from "./wall.js";
 
@@ -476,13 +476,13 @@ const take = {
   },
   beat(message) {
     clock.correct(message.now);
-    banner.tell(message.troubles ?? []);
+    banner.tell(message.problems ?? []);
     showBadges(message.badges, message.tabs);
-    showBoardTroubles(message.board_troubles);
+    showBoardProblems(message.board_problems);
   },
 };
 
-const banner = new Banner($("banner"), boot.troubles);
+const banner = new Banner($("banner"), boot.problems);
 const alarm = new Alarm(
   $("alarm"),
   boot,

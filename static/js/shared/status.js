@@ -26,17 +26,17 @@ export function showStatus(state, since, reason = "") {
 }
 
 /**
- * Show that nothing is live, whatever the socket says, by the trouble that is why; null: it is.
+ * Show that nothing is live, whatever the socket says, by the problem that is why; null: it is.
  *
- * @param {{ kind: string, since?: number | null } | null} trouble
+ * @param {{ kind: string, since?: number | null } | null} problem
  */
-export function showStandstill(trouble) {
-  still = trouble;
+export function showStandstill(problem) {
+  still = problem;
   if (socket[0]) show();
 }
 
-/** The first trouble by which nothing is live, null where something is. */
-export const standstill = (troubles) => troubles.find(({ kind }) => kind in STILL) ?? null;
+/** The first problem by which nothing is live, null where something is. */
+export const standstill = (problems) => problems.find(({ kind }) => kind in STILL) ?? null;
 
 function show() {
   const [state, since, reason] = socket;

@@ -129,11 +129,11 @@ function tabOf({ filter, of, q, title, name, full, address }, tab) {
  *
  * @param {Record<string, string>} wrong
  */
-export function showBoardTroubles(wrong) {
+export function showBoardProblems(wrong) {
   for (const tab of tabs) {
     const words = wrong[tab.dataset.scenario] ?? "";
     /** @type {HTMLElement} */
-    const mark = tab.querySelector(".tab-trouble");
+    const mark = tab.querySelector(".tab-problem");
     if (mark.title === words) continue;
     mark.title = words;
     mark.hidden = !words;
@@ -202,7 +202,7 @@ export function followTabs() {
 /** Show what the server says of all boards. */
 function showBoards(boards, hasNoBanner) {
   showBadges(boards.badges, boards.tabs);
-  showBoardTroubles(boards.board_troubles);
+  showBoardProblems(boards.board_problems);
   if (hasNoBanner) showStandstill(boards.standstill);
   markStale(null);
 }

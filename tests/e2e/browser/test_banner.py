@@ -195,7 +195,7 @@ def test_silent_agents_are_told_for_each_scenario(open_as: Open) -> None:
     expect(page.locator("#banner")).to_have_attribute("data-kind", "agents", timeout=180_000)
     banner(page, "agents", "Attacks: no agent has reported since")
     banner(asset, "agents", "Attacks: no agent has reported since")
-    mark = page.locator('.tabs [data-scenario="connectivity"] .tab-trouble')
+    mark = page.locator('.tabs [data-scenario="connectivity"] .tab-problem')
     words = "Connectivity: no agent has reported"
     expect(mark).to_have_attribute("title", words, timeout=180_000)
     expect(mark).to_be_visible()

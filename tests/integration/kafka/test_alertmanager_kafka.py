@@ -77,7 +77,7 @@ def test_partitions_tell_what_the_broker_holds(to: Gateway):
         producer.send_and_wait(to.topics.reports("attack"), None, b'{"type":"tick"}', partition=1)
     BucketStatus.objects.create(
         bucket="attack/1", scenario="attack", partition=1, epoch=1, executor="1", host="h",
-        log_time=1_000, offset=0, assets=0, dues=0, records=0, dead_letters=0, stale=0,
+        log_time=1_000, offset=0, assets=0, timers=0, records=0, dead_letters=0, stale=0,
         engine="kernel", at=1_000, received_at=1_000,
     )  # fmt: skip
     headers = bearer(make_user("operator"))

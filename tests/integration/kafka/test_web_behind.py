@@ -89,11 +89,11 @@ def beat(socket: ClientConnection, holds: Callable[[dict], bool]) -> dict:
         message = until(socket, "beat")
         if holds(message):
             return message
-    raise AssertionError(f"no such beat within {PATIENCE_S} s; the last: {message['troubles']}")
+    raise AssertionError(f"no such beat within {PATIENCE_S} s; the last: {message['problems']}")
 
 
 def kinds(message: dict) -> list[str]:
-    return [trouble["kind"] for trouble in message["troubles"]]
+    return [problem["kind"] for problem in message["problems"]]
 
 
 @contextmanager
@@ -120,11 +120,11 @@ def test_web_that_waits_for_the_database_says_since_when_it_is_behind(
     with open_board(web) as socket:
         first = beat(socket, lambda message: kinds(message) == ["web"])
         later = beat(socket, lambda message: message["now"] > first["now"] + WEB_LATE_MS)
-    (trouble,) = later["troubles"]
-    assert trouble["kind"] == "web"
-    assert trouble["what"] == "States are late on this server"
-    assert trouble["stale"]
-    assert fresh["now"] - 1_000 < trouble["since"] < later["now"] - 2 * WEB_LATE_MS
+    (problem,) = later["problems"]
+    assert problem["kind"] == "web"
+    assert problem["what"] == "States are late on this server"
+    assert problem["stale"]
+    assert fresh["now"] - 1_000 < problem["since"] < later["now"] - 2 * WEB_LATE_MS
     assert broker.answers()
     wait_until(lambda: orders(web) >= MOST_AHEAD, 90, "it does not read as far as it may")
     assert orders(web) < ASSETS
@@ -132,7 +132,7 @@ def test_web_that_waits_for_the_database_says_since_when_it_is_behind(
         f"http://127.0.0.1:{web.port}/s/orders/", headers={"Cookie": web.cookie}, timeout=60
     )
     assert 'data-kind="web"' in page.text
-    assert f'data-at="{trouble["since"]}"' in page.text
+    assert f'data-at="{problem["since"]}"' in page.text
 
     with materialiser(web), open_board(web) as socket:
         beat(socket, lambda message: "web" not in kinds(message))

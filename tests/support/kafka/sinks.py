@@ -141,7 +141,7 @@ class PlayedJob:
             log_time=bucket.clock,
             offset=bucket.offset,
             assets=bucket.live,
-            dues=len(bucket.timer_index),
+            timers=len(bucket.timer_index),
             records=0,
             dead_letters=0,
             stale=bucket.lateness.total("stale"),

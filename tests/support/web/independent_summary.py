@@ -209,11 +209,11 @@ def share(most: int, delays: Sequence[int]) -> float:
 
 @dataclass
 class Life:
-    """What happened to an asset, in spans of Unix ms. trouble: begin, end, and whether it was
+    """What happened to an asset, in spans of Unix ms. impaired: begin, end, and whether it was
     unconfirmed; acknowledged: by the begin of an incident."""
 
     there: list[tuple[int, int]] = field(default_factory=list)
-    trouble: list[tuple[int, int, bool]] = field(default_factory=list)
+    impaired: list[tuple[int, int, bool]] = field(default_factory=list)
     incidents: list[tuple[int, int | None]] = field(default_factory=list)
     acknowledged: dict[int, int] = field(default_factory=dict)
     false_alarms: list[int] = field(default_factory=list)
@@ -229,7 +229,7 @@ class Life:
         that count."""
         begin, end = period
         edges = [at for spans in (self.there, windows, gaps) for span in spans for at in span]
-        edges += [at for low, high, _ in self.trouble for at in (low, high)]
+        edges += [at for low, high, _ in self.impaired for at in (low, high)]
         if hours:  # in every zone of today an hour begins at a quarter of an hour
             edges += range(begin - begin % (15 * MINUTE), end, 15 * MINUTE)
         cuts = sorted({begin, end, *(at for at in edges if begin < at < end)})
@@ -245,7 +245,7 @@ class Life:
             return ""
         if _within(at, windows):
             return "maintenance"
-        for low, high, unconfirmed in self.trouble:
+        for low, high, unconfirmed in self.impaired:
             if low <= at < high:
                 return "unconfirmed" if unconfirmed else "bad"
         return "good"

@@ -63,7 +63,7 @@ def elsewhere(facts: Facts) -> dict[str, str]:
 
 
 def kinds(facts: Facts, current: str = "attack") -> list[str]:
-    return [trouble["kind"] for trouble in problems(facts, current)]
+    return [problem["kind"] for problem in problems(facts, current)]
 
 
 def test_nothing_is_said_while_all_is_well():
@@ -77,17 +77,17 @@ def test_a_rebuild_is_told_until_it_is_done():
     behind = {
         name: replace(beat, log_time=NOW - 10**7, query="kernel") for name, beat in beats.items()
     }
-    (trouble,) = problems(well(beats=behind, rebuilds=rebuilds))
-    assert (trouble["what"], trouble["when"]) == ("Rebuild requested by ada", "at")
-    assert trouble["quote"] == "a drill"
-    assert trouble["todo"] == "The board is as of then."
-    assert (trouble["since"], trouble["stale"]) == (NOW - 9_000, True)
+    (problem,) = problems(well(beats=behind, rebuilds=rebuilds))
+    assert (problem["what"], problem["when"]) == ("Rebuild requested by ada", "at")
+    assert problem["quote"] == "a drill"
+    assert problem["todo"] == "The board is as of then."
+    assert (problem["since"], problem["stale"]) == (NOW - 9_000, True)
     level = {name: replace(beat, query="kernel") for name, beat in beats.items()}
-    assert problems(well(beats=level, rebuilds=rebuilds)) == [trouble], (
+    assert problems(well(beats=level, rebuilds=rebuilds)) == [problem], (
         "it has not said that it ended"
     )
     silent = {name: replace(beat, received_at=NOW - 30_000) for name, beat in behind.items()}
-    assert problems(well(beats=silent, rebuilds=rebuilds))[0] == trouble
+    assert problems(well(beats=silent, rebuilds=rebuilds))[0] == problem
     gone = {name: replace(beat, received_at=NOW - 90_000) for name, beat in behind.items()}
     assert problems(well(beats=gone, rebuilds=rebuilds))[0]["what"] == "The job has not answered"
 
@@ -110,9 +110,9 @@ def test_a_job_that_somebody_started_has_a_moment_until_its_first_heartbeat():
     signs.record_heartbeat(beat(log_time=NOW - 40_000), PLACE, 1, NOW - 40_000)
     signs.record_progress(encode(QueryReport("kernel", NOW - 30_000, "stopped", 2, stopped=by)))
     signs.record_progress(encode(QueryReport("kernel", NOW - 9_000, "starting", 2)))
-    trouble = problems(replace(signs.facts(), reached=NOW))[0]
-    assert (trouble["kind"], trouble["what"]) == ("job", "The job is starting")
-    assert trouble["since"] == NOW - 40_000
+    problem = problems(replace(signs.facts(), reached=NOW))[0]
+    assert (problem["kind"], problem["what"]) == ("job", "The job is starting")
+    assert problem["since"] == NOW - 40_000
     later = find_problems(
         replace(signs.facts(), reached=NOW + 12_000), known(), "attack", NOW + 12_000
     )
@@ -130,12 +130,12 @@ def test_the_end_of_a_rebuild_is_heard():
 def test_what_kafka_refuses_this_process_is_told_alone_and_since_when():
     why = "Kafka refuses the topic attack.states: the user needs the right READ on it"
     facts = well(reached=NOW - 60_000, beats={}, refusal=KafkaRefusal(why, NOW - 50_000))
-    (trouble,) = problems(facts)
-    assert trouble["kind"] == "kafka"
-    assert trouble["what"] == "Kafka refuses this server"
-    assert why in trouble["details"]
-    assert why not in trouble["todo"]
-    assert (trouble["since"], trouble["stale"]) == (NOW - 50_000, True)
+    (problem,) = problems(facts)
+    assert problem["kind"] == "kafka"
+    assert problem["what"] == "Kafka refuses this server"
+    assert why in problem["details"]
+    assert why not in problem["todo"]
+    assert (problem["since"], problem["stale"]) == (NOW - 50_000, True)
 
 
 def test_a_refusal_is_over_once_this_process_has_read_all():
@@ -149,24 +149,24 @@ def test_a_refusal_is_over_once_this_process_has_read_all():
 
 def test_a_web_process_that_is_behind_judges_nothing_else():
     facts = well(reached=NOW - 6_000, beats={}, unwritten=NOW - 60_000)
-    (trouble,) = problems(facts)
-    assert trouble["kind"] == "web"
-    assert trouble["since"] == NOW - 6_000
+    (problem,) = problems(facts)
+    assert problem["kind"] == "web"
+    assert problem["since"] == NOW - 6_000
 
 
 def test_a_job_never_heard_of_has_no_since():
-    (trouble,) = problems(Facts())
-    assert trouble["kind"] == "job"
-    assert trouble["since"] is None
-    assert "No heartbeat has come from the job yet" in trouble["what"]
+    (problem,) = problems(Facts())
+    assert problem["kind"] == "job"
+    assert problem["since"] is None
+    assert "No heartbeat has come from the job yet" in problem["what"]
 
 
 def test_a_job_without_a_heartbeat_for_five_seconds_is_stalled():
     silent = {name: Beat(NOW - 5_001, NOW - 5_500) for name in well().beats}
-    (trouble,) = problems(replace(about(attack=LastSeen(NOW - 600_000)), beats=silent))
-    assert trouble["kind"] == "job"
-    assert trouble["since"] == NOW - 5_001
-    assert trouble["links"][0].address == "/job/#missing"
+    (problem,) = problems(replace(about(attack=LastSeen(NOW - 600_000)), beats=silent))
+    assert problem["kind"] == "job"
+    assert problem["since"] == NOW - 5_001
+    assert problem["links"][0].address == "/job/#missing"
     assert elsewhere(well(beats=silent)) == dict.fromkeys(names_of(), "The job has not answered")
     assert problems(well(beats={name: Beat(NOW - 5_000, NOW - 5_400) for name in silent})) == []
 
@@ -198,32 +198,32 @@ def test_of_many_buckets_behind_a_few_are_named():
 def test_a_bucket_never_heard_of_is_behind():
     beats = dict(well().beats)
     del beats["attack/3"]
-    (trouble,) = problems(well(beats=beats))
-    assert trouble["what"] == "States are late in attack/3"
-    assert trouble["since"] is None
+    (problem,) = problems(well(beats=beats))
+    assert problem["what"] == "States are late in attack/3"
+    assert problem["since"] is None
 
 
-def link_of(trouble: BoardProblem, role: Role) -> tuple[str, str] | None:
+def link_of(problem: BoardProblem, role: Role) -> tuple[str, str] | None:
     """Where a reader of this role is led."""
-    return next((each[:2] for each in trouble["links"] if role in each.roles), None)
+    return next((each[:2] for each in problem["links"] if role in each.roles), None)
 
 
 def test_a_clock_ahead_is_told_with_how_far_and_what_to_do():
     ahead = Beat(NOW - 500, NOW + 23 * HOUR, "kernel", 23 * HOUR, NOW - 60_000)
-    (trouble,) = problems(well(beats={**well().beats, "attack/1": ahead}))
-    assert trouble["kind"] == "clock"
-    assert trouble["what"] == "No time passes in attack/1: its clock is 23 h ahead"
-    assert trouble["since"] == NOW - 60_000
-    assert trouble["stale"]
-    assert link_of(trouble, Role.ADMIN) == ("/replay/", "Replay")
-    assert link_of(trouble, Role.OPERATOR) == ("/job/#missing", "What is missing")
-    assert link_of(trouble, Role.MANAGER) is None
+    (problem,) = problems(well(beats={**well().beats, "attack/1": ahead}))
+    assert problem["kind"] == "clock"
+    assert problem["what"] == "No time passes in attack/1: its clock is 23 h ahead"
+    assert problem["since"] == NOW - 60_000
+    assert problem["stale"]
+    assert link_of(problem, Role.ADMIN) == ("/replay/", "Replay")
+    assert link_of(problem, Role.OPERATOR) == ("/job/#missing", "What is missing")
+    assert link_of(problem, Role.MANAGER) is None
     facts = well(beats={**well().beats, "attack/1": ahead})
     assert problems(facts, "orders") == []
-    assert elsewhere(facts) == {"attack": trouble["what"]}
+    assert elsewhere(facts) == {"attack": problem["what"]}
     more = {f"attack/{at}": replace(ahead, ahead=(at + 1) * HOUR) for at in range(4)}
-    (trouble,) = problems(well(beats={**well().beats, **more}))
-    assert trouble["what"] == (
+    (problem,) = problems(well(beats={**well().beats, **more}))
+    assert problem["what"] == (
         "No time passes in attack/0, attack/1, attack/2 and 1 more: "
         "their clocks are up to 4 h ahead"
     )
@@ -240,22 +240,22 @@ def stamped(*names: str, clock: ClockBehind = SLOW) -> Facts:
 
 
 def test_a_brokers_clock_that_is_behind_is_told_once_with_what_to_do():
-    (trouble,) = problems(stamped())
-    assert trouble["kind"] == "clock"
-    assert trouble["what"] == "The broker's clock is 10 min behind"
-    assert trouble["todo"].startswith("Agents look as if their clocks were ahead. No vote falls")
-    assert "Set the broker's clock" in trouble["details"]
-    assert trouble["call"] == "Call an admin."
-    assert trouble["since"] == NOW - 60_000
-    assert trouble["stale"]
+    (problem,) = problems(stamped())
+    assert problem["kind"] == "clock"
+    assert problem["what"] == "The broker's clock is 10 min behind"
+    assert problem["todo"].startswith("Agents look as if their clocks were ahead. No vote falls")
+    assert "Set the broker's clock" in problem["details"]
+    assert problem["call"] == "Call an admin."
+    assert problem["since"] == NOW - 60_000
+    assert problem["stale"]
 
 
 def test_of_several_brokers_the_partitions_of_the_one_behind_are_named():
     facts = stamped("attack/1", "orders/2")
     for current, bucket in (("attack", "attack/1"), ("orders", "orders/2")):
-        (trouble,) = problems(facts, current)
-        assert trouble["stale"]
-        assert trouble["what"] == f"A broker's clock is 10 min behind in {bucket}"
+        (problem,) = problems(facts, current)
+        assert problem["stale"]
+        assert problem["what"] == f"A broker's clock is 10 min behind in {bucket}"
     assert problems(facts, "connectivity") == []
     assert elsewhere(facts).keys() == {"attack", "orders"}
 
@@ -294,14 +294,14 @@ def about(*findings: Finding, **last: LastSeen) -> Facts:
 
 
 def test_an_agent_with_which_something_is_wrong_is_named():
-    (trouble,) = problems(about(finding("waf-7")))
-    assert trouble["kind"] == "agents"
-    assert trouble["what"] == "Attacks: the clock of waf-7 is 4 min behind"
-    assert trouble["todo"] == "Set its clock."
-    assert trouble["since"] == NOW - 180_000
-    assert link_of(trouble, Role.OPERATOR) == ("/agents/attack/waf-7/", "The agent's page")
-    assert link_of(trouble, Role.MANAGER) is None
-    assert not trouble["stale"]
+    (problem,) = problems(about(finding("waf-7")))
+    assert problem["kind"] == "agents"
+    assert problem["what"] == "Attacks: the clock of waf-7 is 4 min behind"
+    assert problem["todo"] == "Set its clock."
+    assert problem["since"] == NOW - 180_000
+    assert link_of(problem, Role.OPERATOR) == ("/agents/attack/waf-7/", "The agent's page")
+    assert link_of(problem, Role.MANAGER) is None
+    assert not problem["stale"]
 
 
 def test_of_several_agents_alike_there_is_one_line():
@@ -321,9 +321,9 @@ def test_of_several_agents_alike_there_is_one_line():
 
 def test_of_several_agents_each_kind_has_words():
     for kind in get_args(Kind):
-        (trouble,) = problems(about(finding("waf-1", kind), finding("waf-2", kind)))
-        assert "waf-1 and waf-2" in trouble["what"]
-        assert trouble["todo"].endswith(".")
+        (problem,) = problems(about(finding("waf-1", kind), finding("waf-2", kind)))
+        assert "waf-1 and waf-2" in problem["what"]
+        assert problem["todo"].endswith(".")
 
 
 def test_a_name_from_outside_leaves_a_line_its_direction():
@@ -334,22 +334,22 @@ def test_a_name_from_outside_leaves_a_line_its_direction():
 
 def test_a_database_behind_leaves_rows_live_and_says_so():
     facts = well(unwritten=NOW - 5_001)
-    (trouble,) = problems(facts)
-    assert trouble["kind"] == "database"
-    assert trouble["what"] == "States are current; history is late"
-    assert not trouble["stale"]
-    assert trouble["since"] == NOW - 5_001
+    (problem,) = problems(facts)
+    assert problem["kind"] == "database"
+    assert problem["what"] == "States are current; history is late"
+    assert not problem["stale"]
+    assert problem["since"] == NOW - 5_001
     assert elsewhere(facts) == {}, "it is everybody's, and leaves the rows live"
     assert problems(well(unwritten=NOW - 5_000)) == []
 
 
 def test_agents_silent_for_longer_than_usual():
     facts = about(attack=LastSeen(NOW - 60_001, 1_000))
-    (trouble,) = problems(facts)
-    assert trouble["kind"] == "agents"
-    assert trouble["what"] == "Attacks: no agent has reported"
-    assert trouble["since"] == NOW - 60_001
-    assert link_of(trouble, Role.OPERATOR) == ("/agents/?scenario=attack", "The agents")
+    (problem,) = problems(facts)
+    assert problem["kind"] == "agents"
+    assert problem["what"] == "Attacks: no agent has reported"
+    assert problem["since"] == NOW - 60_001
+    assert link_of(problem, Role.OPERATOR) == ("/agents/?scenario=attack", "The agents")
     assert problems(facts, "orders") == []
     assert elsewhere(facts) == {"attack": "Attacks: no agent has reported"}
 
@@ -377,7 +377,7 @@ def test_what_looks_usual_by_heartbeats_silences_no_banner_for_long():
     assert kinds(facts) == ["agents"]
 
 
-def test_a_board_on_which_nobody_ever_reported_has_no_trouble():
+def test_a_board_on_which_nobody_ever_reported_has_no_problem():
     """Its pipeline is off, and a rule's record at the job's start is no report."""
     signs = Signs()
     for number in range(40):
@@ -395,15 +395,15 @@ def test_a_replay_changes_nothing_of_a_silence():
     signs = Signs()
     signs.record_heartbeat(beat("attack/0", records=500), PLACE, 1, NOW - 1_000)
     facts = replace(about(attack=seen), usual=signs.facts().usual)
-    (trouble,) = problems(facts)
-    assert trouble["since"] == NOW - 3 * HOUR
+    (problem,) = problems(facts)
+    assert problem["since"] == NOW - 3 * HOUR
 
 
 def test_a_silence_where_the_pipeline_was_switched_off_says_so():
-    (trouble,) = problems(about(clients=LastSeen(NOW - HOUR, 0, "login-guard")), "clients")
-    assert "the pipeline login-guard is switched off" in trouble["todo"]
-    assert "TALLYBOARD_PIPELINES" in trouble["details"]
-    assert trouble["call"] == "Call an admin."
+    (problem,) = problems(about(clients=LastSeen(NOW - HOUR, 0, "login-guard")), "clients")
+    assert "the pipeline login-guard is switched off" in problem["todo"]
+    assert "TALLYBOARD_PIPELINES" in problem["details"]
+    assert problem["call"] == "Call an admin."
 
 
 def test_a_silence_is_judged_by_what_the_database_knows_of():
@@ -448,9 +448,9 @@ def test_each_says_what_to_do():
         Facts(),
         replace(silent, beats=late, unwritten=NOW - 9_000),
     ):
-        for trouble in problems(facts):
-            assert trouble["todo"].endswith(".")
-            assert "check that" not in trouble["todo"], "an operator cannot"
+        for problem in problems(facts):
+            assert problem["todo"].endswith(".")
+            assert "check that" not in problem["todo"], "an operator cannot"
 
 
 def stopped(*queries: str) -> dict[str, Pause]:
@@ -481,8 +481,8 @@ def test_of_a_stopped_query_the_others_are_judged_as_ever():
     beats = carried(60_000)
     beats |= {name: beat for name, beat in carried().items() if beat.query == "python"}
     facts = well(beats=beats, pauses=stopped("kernel"))
-    (trouble,) = problems(facts)
-    assert trouble["stale"]
+    (problem,) = problems(facts)
+    assert problem["stale"]
     assert problems(facts, "orders") == []
     late = replace(facts, beats=beats | {"orders/0": Beat(NOW, NOW - 20_000, "python")})
     (first,) = problems(late, "orders")
@@ -490,13 +490,13 @@ def test_of_a_stopped_query_the_others_are_judged_as_ever():
     assert "orders" not in elsewhere(facts)
     assert elsewhere(late)["orders"] == "States are late in orders/0"
     silent = problems(replace(facts, beats=carried(60_000)), "orders")
-    assert [trouble["what"] for trouble in silent] == ["The job has not answered"]
+    assert [problem["what"] for problem in silent] == ["The job has not answered"]
 
 
 def test_a_stop_that_nothing_else_is_known_of_is_told():
-    (trouble,) = problems(Facts(pauses=stopped("kernel")))
-    assert trouble["what"] == "The job was stopped by ada"
-    assert trouble["stale"]
+    (problem,) = problems(Facts(pauses=stopped("kernel")))
+    assert problem["what"] == "The job was stopped by ada"
+    assert problem["stale"]
 
 
 # ---- what a process hears -------------------------------------------------------------------
@@ -516,7 +516,7 @@ def beat(
         log_time=log_time,
         offset=7,
         assets=1,
-        dues=0,
+        timers=0,
         records=records,
         dead_letters=dead,
         stale=0,
@@ -560,13 +560,13 @@ def test_states_below_what_the_board_has_are_told():
     signs.record_heartbeat(beat(log_time=NOW, epoch=1), PLACE, 1, NOW)
     signs.record_heartbeat(beat("orders/1", log_time=NOW, epoch=1), PLACE, 2, NOW)
     beats = {**well().beats, **signs.facts().beats}
-    (trouble,) = problems(well(beats=beats))
-    assert trouble["what"] == "New states of attack/0 are dropped as older"
-    assert trouble["stale"]
-    assert "is of epoch 1, and the board has epoch 3" in trouble["details"]
-    assert "Restart the job" in trouble["details"]
+    (problem,) = problems(well(beats=beats))
+    assert problem["what"] == "New states of attack/0 are dropped as older"
+    assert problem["stale"]
+    assert "is of epoch 1, and the board has epoch 3" in problem["details"]
+    assert "Restart the job" in problem["details"]
     assert problems(well(beats=beats), "orders") == []
-    assert elsewhere(well(beats=beats)) == {"attack": trouble["what"]}
+    assert elsewhere(well(beats=beats)) == {"attack": problem["what"]}
     signs.record_heartbeat(beat(log_time=NOW, epoch=4), PLACE, 3, NOW)
     assert problems(well(beats={**well().beats, **signs.facts().beats})) == []
 
@@ -577,27 +577,27 @@ def test_a_killed_job_that_reads_again_has_shown_what_it_had_shown():
     signs.record_heartbeat(
         beat(log_time=NOW - 76_000, epoch=3), PLACE, 2, NOW
     )  # from its last commit
-    (trouble,) = problems(well(beats={**well().beats, **signs.facts().beats}))
-    assert (trouble["kind"], trouble["since"]) == ("late", NOW - 20_000)
+    (problem,) = problems(well(beats={**well().beats, **signs.facts().beats}))
+    assert (problem["kind"], problem["since"]) == ("late", NOW - 20_000)
     signs.record_heartbeat(
         beat(log_time=NOW - 90_000, epoch=4), PLACE, 3, NOW
     )  # it writes states anew
-    (trouble,) = problems(well(beats={**well().beats, **signs.facts().beats}))
-    assert trouble["since"] == NOW - 90_000
+    (problem,) = problems(well(beats={**well().beats, **signs.facts().beats}))
+    assert problem["since"] == NOW - 90_000
 
 
 def test_nothing_is_live_while_every_partition_is_late():
     late = {name: replace(beat, log_time=NOW - 30_000) for name, beat in well().beats.items()}
     facts = well(beats=late)
-    (trouble,) = problems(facts)
-    assert (trouble["kind"], trouble["what"]) == ("behind", "States are late")
-    assert trouble["since"] == NOW - 30_000
-    assert standstill(problems(facts)) == trouble
+    (problem,) = problems(facts)
+    assert (problem["kind"], problem["what"]) == ("behind", "States are late")
+    assert problem["since"] == NOW - 30_000
+    assert standstill(problems(facts)) == problem
     one = well(beats={**well().beats, "attack/0": late["attack/0"]})
     assert standstill(problems(one)) is None, "other rows are live"
 
 
-def test_heartbeats_of_before_a_rebuild_are_no_trouble():
+def test_heartbeats_of_before_a_rebuild_are_no_problem():
     signs = Signs()
     signs.remember("attack/0", NOW, NOW, epoch=3)
     signs.record_heartbeat(beat(log_time=NOW - 9_000, epoch=2), PLACE, 1, NOW - 9_000)  # read again

@@ -127,7 +127,7 @@ def test_what_is_kept_is_bounded():
 def heartbeat(at: int, records: int = 0) -> Heartbeat:
     return Heartbeat(
         bucket="attack/0", scenario="attack", partition=0, epoch=1, executor="driver",
-        host="here", log_time=at, offset=at, assets=1, dues=0, records=records,
+        host="here", log_time=at, offset=at, assets=1, timers=0, records=records,
         dead_letters=0, stale=0, engine="kernel", at=at,
     )  # fmt: skip
 

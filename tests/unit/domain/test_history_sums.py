@@ -40,7 +40,7 @@ def at(minute: int) -> int:
 @given(lives, windows)
 def test_sums_are_those_of_each_minute(lives: list, windows: list):
     assets: dict[str, list[str | None]] = {}
-    came, went, troubles, on_board = [], [], [], {}
+    came, went, impaired, on_board = [], [], [], {}
     cut_out = {}
     present = 0
     for n, ((born, end_of_life, spells), shut) in enumerate(zip(lives, windows, strict=False)):
@@ -56,7 +56,7 @@ def test_sums_are_those_of_each_minute(lives: list, windows: list):
         for begin, end, unconfirmed in sorted(spells):
             begin, end = max(begin, reached), min(end, gone)  # noqa: PLW2901 - cut to its life
             if begin < end and begin < LENGTH and end > 0:
-                troubles.append(BadSpan(asset, at(begin), at(end), unconfirmed))
+                impaired.append(BadSpan(asset, at(begin), at(end), unconfirmed))
                 for minute in range(max(0, begin), min(LENGTH, end)):
                     kinds[minute] = "unconfirmed" if unconfirmed else "bad"
             reached = max(reached, end)
@@ -64,7 +64,7 @@ def test_sums_are_those_of_each_minute(lives: list, windows: list):
         for a, b in shut:
             for minute in range(max(0, a), min(LENGTH, b)):
                 kinds[minute] = kinds[minute] and "maintenance"
-    sources = Sources(present, came, went, troubles, cut_out, on_board)
+    sources = Sources(present, came, went, impaired, cut_out, on_board)
     sums = Sums(HOURS, in_service)
     sums.add(sources)
     check_hours(sums.by_hour(sources), assets)
@@ -109,7 +109,7 @@ def test_a_mask_measures_the_chosen_hours(one: int, two: int):
 
 def test_no_hours_are_no_sums():
     sums = Sums([], in_service)
-    sums.add(Sources(3, troubles=[BadSpan("a", 0, 10, unconfirmed=False)]))
+    sums.add(Sources(3, impaired=[BadSpan("a", 0, 10, unconfirmed=False)]))
     assert (sums.by_hour(Sources(3)), sums.by_asset()) == ([], [])
     assert Mask([], in_service).ms(0, 10) == 0
 

@@ -21,7 +21,7 @@ from dashboard.notify.summaries.ingestion import (
 from domain.history.runs import Run
 
 STATES = ("clear", "suspicious", "under-attack", "")
-PRESENCE, TROUBLE, ALARM = KINDS
+PRESENCE, IMPAIRED, ALARM = KINDS
 ATTACK = scenarios()["attack"]
 
 
@@ -63,7 +63,7 @@ def whole(history: list, kind: str) -> list[Span]:
         at += pause
         keys = {
             "presence": (True,) if state else (),
-            "trouble": (state, unconfirmed) if state and (unconfirmed or state != "clear") else (),
+            "impaired": (state, unconfirmed) if state and (unconfirmed or state != "clear") else (),
             "alarm": (True,) if wait else (),
         }
         running = spans[-1] if spans and spans[-1].end is None else None
@@ -103,7 +103,7 @@ def kept_spans(kept: dict[str, Run]) -> list[Span]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(PRESENCE, "presence"), (TROUBLE, "trouble"), (ALARM, "alarm")]
+    ("kind", "name"), [(PRESENCE, "presence"), (IMPAIRED, "impaired"), (ALARM, "alarm")]
 )
 @given(history=histories)
 def test_spans_are_those_of_the_whole_history(kind: SpanKind, name: str, history: list):
@@ -112,7 +112,7 @@ def test_spans_are_those_of_the_whole_history(kind: SpanKind, name: str, history
     assert kept_spans(kept) == whole(history, name)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=["presence", "trouble", "alarm"])
+@pytest.mark.parametrize("kind", KINDS, ids=["presence", "impaired", "alarm"])
 @given(history=histories)
 def test_a_rebuild_finds_its_spans_again(kind: SpanKind, history: list):
     kept: dict[str, Run] = {}

@@ -40,7 +40,7 @@ def beat(partition: int = 0, **more: Any) -> BucketStatus:
     fields = {
         "bucket": f"attack/{partition}", "scenario": "attack", "partition": partition, "epoch": 2,
         "executor": "3", "host": "worker-1", "log_time": at - 4_000, "offset": 6, "assets": 12,
-        "dues": 5, "records": 40, "dead_letters": 1, "stale": 2, "engine": "kernel", "at": at,
+        "timers": 5, "records": 40, "dead_letters": 1, "stale": 2, "engine": "kernel", "at": at,
         "received_at": at,
     }  # fmt: skip
     return BucketStatus.objects.create(**fields | more)
@@ -65,15 +65,15 @@ def test_a_partition_with_its_log_its_bucket_and_its_lag(bus, headers):
     row = rows["attack.reports", 0]
     assert (row["begin"], row["end"], row["offset"], row["lag"]) == (4, 10, 6, 3)
     assert 4 <= row["lag_s"] < 60
-    for name in ("executor", "host", "epoch", "assets", "dues", "engine", "log_time"):
+    for name in ("executor", "host", "epoch", "assets", "timers", "engine", "log_time"):
         assert row[name] == getattr(status, name)
-    assert row["heard_at"] == status.received_at
+    assert row["heartbeat_at"] == status.received_at
 
 
 def test_a_bucket_that_has_not_been_heard_of_has_no_lag(bus, headers):
     row = get("partitions", headers)["partitions"][0]
     assert (row["begin"], row["end"]) == (0, 0)
-    assert {row[name] for name in ("offset", "lag", "lag_s", "host", "heard_at")} == {None}
+    assert {row[name] for name in ("offset", "lag", "lag_s", "host", "heartbeat_at")} == {None}
 
 
 def test_a_bucket_that_is_ahead_of_an_old_answer_has_no_negative_lag(bus, headers):
@@ -115,9 +115,9 @@ def test_a_query_as_it_told_last(bus, headers):
     (query,) = get("job", headers)["queries"]
     assert query == {
         "query": "kernel", "job": "", "engine": "kernel", "status": "running", "epoch": 3,
-        "since": then + 5_000, "told_at": then + 6_000, "heard_at": then + 9_000, "restarts": 1,
-        "message": "back again",
-        "batch": {"told_at": then + 6_000, "batchId": 8, "numInputRows": 2},
+        "since": then + 5_000, "reported_at": then + 6_000, "heartbeat_at": then + 9_000,
+        "restarts": 1, "message": "back again",
+        "batch": {"reported_at": then + 6_000, "batchId": 8, "numInputRows": 2},
     }  # fmt: skip
 
 

@@ -208,7 +208,7 @@ def heartbeat(**changes: object) -> bytes:
         "log_time": 5,
         "offset": 50,
         "assets": 1,
-        "dues": 0,
+        "timers": 0,
         "records": 1,
         "dead_letters": 0,
         "stale": 0,

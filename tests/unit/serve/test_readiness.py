@@ -37,7 +37,7 @@ def heartbeats(log_time: int) -> None:
             BucketStatus.objects.create(
                 bucket=bucket_name(scenario.name, partition), scenario=scenario.name,
                 partition=partition, epoch=1, executor="1", host="h", log_time=log_time, offset=1,
-                assets=0, dues=0, records=0, dead_letters=0, stale=0, engine="python",
+                assets=0, timers=0, records=0, dead_letters=0, stale=0, engine="python",
                 at=log_time, received_at=log_time,
             )  # fmt: skip
 

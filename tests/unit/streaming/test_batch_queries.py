@@ -576,7 +576,7 @@ def asset(**changes: Any) -> StoredAsset:
     fields: dict[str, Any] = {
         "partition": 0, "asset": "a", "tallied": "attack", "state": "attack", "previous": None,
         "since": 5, "unconfirmed": False, "offset": 9, "step": 1, "changed": (7, 0),
-        "emitted_at": 5, "votes": [VOTE], "pending": None, "override": None, "dues": [],
+        "emitted_at": 5, "votes": [VOTE], "pending": None, "override": None, "timers": [],
         "answers": 0, "forget_at": None,
     }  # fmt: skip
     return StoredAsset(**{**fields, **changes})

@@ -51,7 +51,7 @@ class Partition:
         """Append a heartbeat of the job."""
         beat = Heartbeat(
             bucket="sites/0", scenario="sites", partition=0, epoch=1, executor="driver",
-            host="here", log_time=self.time, offset=offset, assets=1, dues=1, records=0,
+            host="here", log_time=self.time, offset=offset, assets=1, timers=1, records=0,
             dead_letters=0, stale=0, engine="kernel", at=self.time, due=due,
         )  # fmt: skip
         self.bus.producer().send_and_wait(BEATS, b"sites/0", encode(beat))

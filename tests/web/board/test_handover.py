@@ -207,8 +207,8 @@ def test_changes_among_good_states_are_not_told(client: Client, world: World):
 def test_runs_mutes_rules_and_replays_of_the_shift_are_listed(
     client: Client, user: User, world: World
 ):
-    deeds_of(user, now_ms() - 60_000, "in the shift")
-    deeds_of(user, now_ms() - 2 * HOUR_MS, "before")
+    actions_of(user, now_ms() - 60_000, "in the shift")
+    actions_of(user, now_ms() - 2 * HOUR_MS, "before")
     page = page_of(client)
     runs = section(page, "runs")
     assert "set to <bdi>Suspicious</bdi> of 7" in runs
@@ -270,7 +270,7 @@ def test_every_part_is_led_to_from_the_top_and_long_lists_of_changes_are_folded(
         world.report(f"site-{n}", "under-attack")
     world.report("net", "down", scenario="connectivity")
     world.write()
-    deeds_of(user, now_ms() - 60_000, "in the shift")
+    actions_of(user, now_ms() - 60_000, "in the shift")
     page = page_of(client)
     parts = re.search(r'<nav class="parts".*?</nav>', page, re.DOTALL)
     assert parts
@@ -285,12 +285,12 @@ def test_every_part_is_led_to_from_the_top_and_long_lists_of_changes_are_folded(
 def test_a_run_that_was_begun_before_and_is_not_over_is_listed(
     client: Client, user: User, world: World
 ):
-    deeds_of(user, now_ms() - 2 * HOUR_MS, "before")
+    actions_of(user, now_ms() - 2 * HOUR_MS, "before")
     Run.objects.update(ended_at=None, status="stopped", problem="ada is deactivated")
     assert "Stopped, <bdi>ada is deactivated</bdi>" in section(page_of(client), "runs")
 
 
-def deeds_of(user: User, at: int, when: str) -> None:
+def actions_of(user: User, at: int, when: str) -> None:
     """A run, a mute, another rule and a replay, at this time."""
     Run.objects.create(
         id=uuid4(), scenario="attack", kind="set", state="suspicious", reason=f"run {when}",
@@ -343,7 +343,7 @@ def test_where_nothing_is_open_it_says_so(
     world.write()
     page = page_of(client)
     assert "Nothing is open" in page
-    assert 'data-key="trouble-' not in page
+    assert 'data-key="problem-' not in page
     silent = lasting_problem("job", "The job is silent", None, "States are as of then.")
     monkeypatch.setattr(views, "problems", lambda _now: [silent])
     page = page_of(client)  # nor is one that nobody tallies

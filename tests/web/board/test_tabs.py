@@ -75,13 +75,13 @@ def apart(body: str) -> list[str]:
 
 def marks(body: str) -> dict[str, str]:
     """What each marked tab says is wrong with its board, as a title and for the ear."""
-    troubles = {}
+    problems = {}
     for name, link in links(body).items():
-        titles: list[str] = re.findall(r'class="tab-trouble"\s+title="([^"]+)">', link)
+        titles: list[str] = re.findall(r'class="tab-problem"\s+title="([^"]+)">', link)
         if titles:
-            troubles[name] = titles[0]
-            assert f'trouble: <span class="words">{titles[0]}</span>' in link
-    return troubles
+            problems[name] = titles[0]
+            assert f'problem: <span class="words">{titles[0]}</span>' in link
+    return problems
 
 
 def title(body: str) -> str:
@@ -116,7 +116,7 @@ def test_an_open_page_is_told_the_counts(admin: Client):
         "attack": [2, "red", "Under attack"],
         "connectivity": [1, "red", "Down"],
     }
-    assert set(boards["board_troubles"]) == set(scenarios())  # the job has never been heard of
+    assert set(boards["board_problems"]) == set(scenarios())  # the job has never been heard of
     assert boards["standstill"] == {"kind": "job", "since": None}
     assert "data-live" not in admin.get("/job/").content.decode()
     assert "data-live" in admin.get("/").content.decode()  # its socket tells it
@@ -150,14 +150,14 @@ def heard(now: int, **changes: int) -> None:
     signs.reached(now)
 
 
-def test_trouble_of_another_board_is_a_mark_on_its_tab_and_not_a_banner(admin: Client):
+def test_problem_of_another_board_is_a_mark_on_its_tab_and_not_a_banner(admin: Client):
     heard(now_ms(), orders=60_000)
     words = {"orders": "States are late"}
     for path in ("/", "/job/", "/s/attack/a/shop/"):
         assert marks(admin.get(path).content.decode()) == words, path
-    assert admin.get("/tabs/").json()["board_troubles"] == words
+    assert admin.get("/tabs/").json()["board_problems"] == words
     beat = msgspec.json.decode(threads.Beats().message("attack", now_ms()))
-    assert (beat["board_troubles"], beat["troubles"]) == (words, [])
+    assert (beat["board_problems"], beat["problems"]) == (words, [])
     assert re.search(r'id="banner"[^>]* hidden', admin.get("/").content.decode())
     orders = admin.get("/?scenario=orders").content.decode()
     assert not re.search(r'id="banner"[^>]* hidden', orders)
@@ -202,10 +202,10 @@ def test_once_somebody_reported_a_board_is_listed_for_good(admin: Client, world:
     body = admin.get("/?scenario=clients").content.decode()
     assert apart(body) == ["orders", "clients"]
     heard(now + 400 * DAY_MS)
-    troubles = problems(now + 400 * DAY_MS, "clients")
-    assert [each["what"] for each in troubles] == ["Clients: no agent has reported"]
-    assert now - 60_000 < (troubles[0]["since"] or 0) <= now
-    assert "the pipeline login-guard is switched off" in troubles[0]["todo"]
+    current = problems(now + 400 * DAY_MS, "clients")
+    assert [each["what"] for each in current] == ["Clients: no agent has reported"]
+    assert now - 60_000 < (current[0]["since"] or 0) <= now
+    assert "the pipeline login-guard is switched off" in current[0]["todo"]
 
 
 def test_a_board_whose_pipeline_is_on_is_listed(admin: Client, monkeypatch: pytest.MonkeyPatch):

@@ -99,7 +99,7 @@ def test_what_is_good_and_disputed_is_named_and_no_part_of_the_rest(client: Clie
 def test_a_board_that_is_not_live_says_so_and_confirms_nothing(client: Client):
     page = body(client)  # the job has never been heard of
     assert page.count('class="sum is-stale"') == 2
-    assert len(re.findall(r'class="sum-trouble"', page)) == 2
+    assert len(re.findall(r'class="sum-problem"', page)) == 2
     assert "all confirmed" not in page
     assert lines(page)[0] == "Attacks 2 Clear as they were then"
     all_is_live()

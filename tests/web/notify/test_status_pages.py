@@ -37,9 +37,9 @@ FORM = {
 def live(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Boards that are live; a test adds what is wrong with them."""
     forget_limits()
-    troubles: list[dict[str, Any]] = []
-    monkeypatch.setattr(status_pages, "problems", lambda _now, _scenario: troubles)
-    return troubles
+    problems: list[dict[str, Any]] = []
+    monkeypatch.setattr(status_pages, "problems", lambda _now, _scenario: problems)
+    return problems
 
 
 def labelled(asset: str, scenario: str = "attack", source: str = PERSON) -> None:

@@ -85,7 +85,7 @@ def lived(scenario: str, asset: str, dice: random.Random) -> Life:
             ImpairedSpan.objects.create(
                 **here, begin=moment, end=end, state=state, unconfirmed=what == "unconfirmed"
             )
-            life.trouble.append((moment, end or NOW, what == "unconfirmed"))
+            life.impaired.append((moment, end or NOW, what == "unconfirmed"))
         if what == "bad":
             acknowledged = moment + dice.randrange(1, 9) * 20_000 if dice.random() < 0.5 else None
             Incident.objects.create(
@@ -130,7 +130,7 @@ def brought_in(scenario: str, asset: str, dice: random.Random, first: int) -> tu
         line = {"scenario": scenario, "asset": asset, "at": moment, "state": state}
         lines.append(json.dumps(line | {"unconfirmed": kind == "unconfirmed"}))
         if kind != "good":
-            life.trouble.append((moment, moment + length, kind == "unconfirmed"))
+            life.impaired.append((moment, moment + length, kind == "unconfirmed"))
         if kind == "bad":
             life.incidents.append((moment, moment + length))
         moment += length

@@ -50,7 +50,9 @@ def on_board(asset: str, begin: int = MONDAY - 20 * DAY_MS) -> None:
     Presence.objects.create(scenario="attack", asset=asset, place=f"p{asset}", begin=begin)
 
 
-def trouble(asset: str, begin: int, ms: int, *, unconfirmed: bool = False, **incident: Any) -> None:
+def impaired(
+    asset: str, begin: int, ms: int, *, unconfirmed: bool = False, **incident: Any
+) -> None:
     """A time in trouble, from so long after Monday on; bad time with its incident."""
     began, ended = MONDAY + begin, MONDAY + begin + ms
     place = f"{asset}{begin:020}"
@@ -80,15 +82,15 @@ def two_weeks() -> None:
             scenario="attack", asset=asset, key="customer", value=value, source="person", name="x",
             at=1,
         )  # fmt: skip
-    trouble("press", -3 * DAY_MS, 6 * HOUR_MS)
+    impaired("press", -3 * DAY_MS, 6 * HOUR_MS)
     shop: dict[str, Any] = {
         "acknowledged_at": MONDAY + 10 * HOUR_MS + 4 * MINUTE_MS,
         "acknowledged_by": "ada",
     }
-    trouble("shop", 10 * HOUR_MS, HOUR_MS, **shop)
-    trouble("shop", 11 * HOUR_MS + 5 * MINUTE_MS, 25 * MINUTE_MS)
-    trouble("bank", 10 * HOUR_MS + 30 * MINUTE_MS, 2 * HOUR_MS)
-    trouble("calm", DAY_MS, HOUR_MS, unconfirmed=True)
+    impaired("shop", 10 * HOUR_MS, HOUR_MS, **shop)
+    impaired("shop", 11 * HOUR_MS + 5 * MINUTE_MS, 25 * MINUTE_MS)
+    impaired("bank", 10 * HOUR_MS + 30 * MINUTE_MS, 2 * HOUR_MS)
+    impaired("calm", DAY_MS, HOUR_MS, unconfirmed=True)
     Alarm.objects.create(
         scenario="attack", asset="calm", place="a", begin=MONDAY + DAY_MS,
         end=MONDAY + 25 * HOUR_MS, end_place="b", state="under-attack", came_true=False,
@@ -382,7 +384,7 @@ def nine() -> None:
             scenario="attack", asset=asset, key="customer", value=asset, source="person", name="x",
             at=1,
         )  # fmt: skip
-        trouble(asset, n * HOUR_MS, HOUR_MS)
+        impaired(asset, n * HOUR_MS, HOUR_MS)
         pin(asset, n * MINUTE_MS)
     FigureCheck.objects.create(begun_at=MONDAY, ended_at=MONDAY)
     Target.objects.create(scenario="attack", percent=99.0)

@@ -202,8 +202,8 @@ def test_a_process_that_was_killed_is_a_restart_with_its_time_and_cause():
     page = body(client)
     assert restarts(page) == "1"
     assert "its process ended without a word (killed?)" in page
-    (troubles,) = re.findall(r'<div class="troubles">.*?</div>', page, re.DOTALL)
-    assert f'data-at="{at}"' in troubles
+    (problems,) = re.findall(r'<div class="problems">.*?</div>', page, re.DOTALL)
+    assert f'data-at="{at}"' in problems
     tell("starting")  # killed while it read its state
     assert restarts(body(client)) == "2"
 

@@ -54,7 +54,7 @@ def beat(partition: int = 0, scenario: str = "attack", **more: Any) -> Heartbeat
     fields: dict[str, Any] = {
         "bucket": bucket_name(scenario, partition), "scenario": scenario, "partition": partition,
         "epoch": 2, "executor": "driver", "host": "worker-1", "log_time": at - 400, "offset": 6,
-        "assets": 12, "dues": 5, "records": 40, "dead_letters": 0, "stale": 0,
+        "assets": 12, "timers": 5, "records": 40, "dead_letters": 0, "stale": 0,
         "engine": "kernel", "at": at,
     }  # fmt: skip
     return Heartbeat(**fields | more)
@@ -203,7 +203,7 @@ def test_page_and_rest_agree(client: Client, world: World):
     (row,) = (
         r for r in answer["partitions"] if (r["topic"], r["partition"]) == ("attack.reports", 0)
     )
-    figures = ("lag", "assets", "dues", "begin", "end", "offset")
+    figures = ("lag", "assets", "timers", "begin", "end", "offset")
     assert [str(row[name]) for name in figures] == [cells[2], *cells[8:13]]
     assert row["signs"] == [cells[1]]
     assert row["host"] == cells[17]

@@ -85,7 +85,7 @@ def known_job() -> None:
     at = times.now_ms()
     BucketStatus.objects.create(
         bucket="attack/0", scenario="attack", partition=0, epoch=1, executor="1", host="h",
-        log_time=at, offset=1, assets=0, dues=0, records=0, dead_letters=0, stale=0,
+        log_time=at, offset=1, assets=0, timers=0, records=0, dead_letters=0, stale=0,
         engine="kernel", at=at, received_at=at,
     )  # fmt: skip
     JobProgress.objects.create(query="kernel", at=at, status="running", epoch=1, batch="{}")

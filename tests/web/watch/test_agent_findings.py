@@ -247,8 +247,8 @@ def test_several_agents_alike_are_one_line_of_the_banner(world: World, client: C
         report(world, agent, off=AHEAD)
     settle(world)
     VoteFault.objects.update(since=now_ms() - MINUTE)
-    troubles = [each for each in problems(now_ms(), "attack") if each["kind"] == "agents"]
-    (line,) = (each["what"] for each in troubles)
+    current = [each for each in problems(now_ms(), "attack") if each["kind"] == "agents"]
+    (line,) = (each["what"] for each in current)
     agents = {"waf-2 and waf-3", "waf-3 and waf-2"}  # the one that is further ahead comes first
     assert line in {f"Attacks: the clocks of {names} are up to 6 min ahead" for names in agents}
 

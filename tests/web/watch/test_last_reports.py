@@ -23,8 +23,8 @@ def beat(at: int, *agents: LatenessReport, **more: Any) -> Heartbeat:
     """A heartbeat of attack/0 that was sent at a time."""
     fields: dict[str, Any] = {
         "bucket": "attack/0", "scenario": "attack", "partition": 0, "epoch": 1,
-        "executor": "driver", "host": "here", "log_time": at, "offset": at, "assets": 1, "dues": 0,
-        "records": 9, "dead_letters": 0, "stale": 0, "engine": "kernel", "at": at,
+        "executor": "driver", "host": "here", "log_time": at, "offset": at, "assets": 1,
+        "timers": 0, "records": 9, "dead_letters": 0, "stale": 0, "engine": "kernel", "at": at,
         "agents": agents,
     }  # fmt: skip
     return Heartbeat(**fields | more)

@@ -47,7 +47,7 @@ def beat(offset: int, *agents: LatenessReport, **more: Any) -> Heartbeat:
     fields: dict[str, Any] = {
         "bucket": "attack/0", "scenario": "attack", "partition": 0, "epoch": 1,
         "executor": "driver", "host": "here", "log_time": at, "offset": offset, "assets": 1,
-        "dues": 0, "records": 9, "dead_letters": 0, "engine": "kernel", "at": at,
+        "timers": 0, "records": 9, "dead_letters": 0, "engine": "kernel", "at": at,
         "agents": agents, **sums,
     }  # fmt: skip
     return Heartbeat(**fields | more)

@@ -42,9 +42,9 @@ def idle_commands(context: Any, scenario: Scenario, record: StateValue | None) -
 
 
 @register.filter
-def link_for(trouble: BoardProblem, role: Role | None) -> Link | None:
-    """Return where a reader of this role can do something about a trouble, None for nowhere."""
-    return next((link for link in trouble["links"] if role in link.roles), None)
+def link_for(problem: BoardProblem, role: Role | None) -> Link | None:
+    """Return where a reader of this role can do something about a problem, None for nowhere."""
+    return next((link for link in problem["links"] if role in link.roles), None)
 
 
 # ---- navigation ----------------------------------------------------------------------------------

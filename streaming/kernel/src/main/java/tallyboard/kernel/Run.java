@@ -252,7 +252,7 @@ final class Run implements Bucket.Out {
     json.append(",\"log_time\":").append(bucket.clock);
     json.append(",\"offset\":").append(bucket.offset);
     json.append(",\"assets\":").append(bucket.live);
-    json.append(",\"dues\":").append(assets.waiting());
+    json.append(",\"timers\":").append(assets.waiting());
     json.append(",\"due\":").append(assets.earliest());
     json.append(",\"records\":").append(records);
     json.append(",\"dead_letters\":").append(dead);
