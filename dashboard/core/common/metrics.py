@@ -31,8 +31,8 @@ API_REPORTS = Counter(
 LIMITED = Counter(
     "tallyboard_limited_total",
     "Requests refused by a limit: requests, commands, reports, fetches, logins, account, "
-    "tokens, forms, acknowledgements, notes, handovers, push, trials, bodies, slow, connections, "
-    "boards, messages",
+    "tokens, reviews, tables, labels, forms, acknowledgements, notes, handovers, push, trials, "
+    "job-requests, bodies, slow, connections, boards, messages",
     ["limit"],
 )
 LOG_RECORDS = Counter(
