@@ -31,8 +31,8 @@ API_REPORTS = Counter(
 LIMITED = Counter(
     "tallyboard_limited_total",
     "Requests refused by a limit: requests, commands, reports, fetches, logins, account, "
-    "tokens, forms, acknowledgements, notes, handovers, push, trials, bodies, slow, connections, "
-    "boards, messages",
+    "tokens, reviews, tables, labels, forms, acknowledgements, notes, handovers, push, trials, "
+    "job-requests, bodies, slow, connections, boards, messages",
     ["limit"],
 )
 LOG_RECORDS = Counter(
@@ -128,7 +128,7 @@ LATE_REPORTS = Metric(
     (*_BUCKET, "kind"),
 )
 BUCKET_ASSETS = Metric("tallyboard_bucket_assets", "Assets of a bucket", _BUCKET)
-BUCKET_TIMERS = Metric("tallyboard_bucket_dues", "Timers that wait in a bucket", _BUCKET)
+BUCKET_TIMERS = Metric("tallyboard_bucket_timers", "Timers that wait in a bucket", _BUCKET)
 JOB_STATUS = Metric(
     "tallyboard_job_status", "1 for the status that a query told last", ("query", "status")
 )

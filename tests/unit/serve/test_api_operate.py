@@ -180,7 +180,7 @@ def test_metrics_tell_how_far_each_part_has_come(bus, headers):
     assert samples[key("tallyboard_bucket_lag_records", **bucket)] == 3
     assert samples[key("tallyboard_bucket_lag_seconds", **bucket)] >= 4
     assert samples[key("tallyboard_bucket_assets", **bucket)] == 12
-    assert samples[key("tallyboard_bucket_dues", **bucket)] == 5
+    assert samples[key("tallyboard_bucket_timers", **bucket)] == 5
     assert samples[key("tallyboard_bucket_log_time_seconds", **bucket)] > 1_700_000_000
     assert samples[key("tallyboard_job_status", query="kernel", status="running")] == 1
     assert samples[key("tallyboard_job_restarts", query="kernel")] == 2
