@@ -57,7 +57,7 @@ def run(
     measure: Callable[[argparse.Namespace], Measured],
     tables_of: Callable[[Result], Iterable[Result]] | None = None,
 ) -> None:
-    """Measure as the command line says, print the table, keep it where that is wanted.
+    """Measure as the command line says, print the table, keep it where that is requested.
 
     tables_of: splits a result into those that are kept and shown each by itself; None: it is one.
 

@@ -109,10 +109,10 @@ def sizes(options: argparse.Namespace) -> Sequence[Size]:
     return (Size(options.reports or SMALL.reports, options.assets or SMALL.assets),)
 
 
-def rows_of(runs: Sequence[Drained], wanted: Sequence[Size]) -> list[Row]:
+def rows_of(runs: Sequence[Drained], chosen: Sequence[Size]) -> list[Row]:
     """Return two rows for each size: since the query's start, and with start-up."""
     rows = []
-    for size in wanted:
+    for size in chosen:
         these = [run for run in runs if (run.reports, run.assets) == (size.reports, size.assets)]
         command = module_command("drain", f"--reports={size.reports}", f"--assets={size.assets}")
         rates = {run.engine: run.rate for run in these}
@@ -159,7 +159,8 @@ def source(copy: Product) -> str:
 
 
 def run_before(copy: Product) -> None:
-    """Let the job run until every bucket has been heard, and stop it: it has its rules then."""
+    """Let the job run until every bucket has sent a heartbeat, and stop it: it has its
+    rules then."""
     beats = Beats(copy)
     copy.start_job()
     beats.wait()

@@ -173,8 +173,8 @@ def measure(options: argparse.Namespace) -> Measured:
     rows: list[Row] = []
     trials: list[dict[str, Any]] = []
     for part in options.parts:
-        wanted = [n for n in sizes[part] if options.most is None or n <= options.most]
-        shapes = [replace(Shape(), **{part: number}) for number in wanted]
+        numbers = [n for n in sizes[part] if options.most is None or n <= options.most]
+        shapes = [replace(Shape(), **{part: number}) for number in numbers]
         ran = [trial(part, shape, options.reports, options.idle) for shape in shapes]
         rows += rows_of(part, ran)
         trials += [asdict(one) | {"part": part, "each_us": one.each_us} for one in ran]

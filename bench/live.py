@@ -198,7 +198,7 @@ def measure_one(engine: Engine, load: Load, options: argparse.Namespace) -> Run:
 
 
 def start_job(copy: Product, engine: Engine) -> None:
-    """Start the job, and wait until every bucket has been heard. Raises BenchProblem."""
+    """Start the job, and wait until every bucket has sent a heartbeat. Raises BenchProblem."""
     beats = Beats(copy)
     copy.start_job()
     beats.wait()

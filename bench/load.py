@@ -199,13 +199,13 @@ def between(
     """Yield the records between offsets; ends early where none has come for `silence_s` s."""
     reader = bus.reader(starts)
     try:
-        heard = time.monotonic()
+        received_at = time.monotonic()
         while any(reader.positions()[place] < end for place, end in ends.items()):
             messages = reader.poll(1, 10_000)
             yield from messages
             if messages:
-                heard = time.monotonic()
-            if time.monotonic() - heard > silence_s:
+                received_at = time.monotonic()
+            if time.monotonic() - received_at > silence_s:
                 return
     finally:
         reader.close()

@@ -217,21 +217,21 @@ def texts(assets: int) -> Texts:
 def measure_board(copy: Product, options: argparse.Namespace) -> Measured:
     """Measure pages, filters and counts of a board at rest. Raises BenchProblem."""
     cookie, count = log_in(copy.url, copy.folder), options.requests
-    wanted = texts(options.assets)
+    queries = texts(options.assets)
     pages = {
         "first": page_ms(copy, cookie, count),
         "middle": page_ms(copy, cookie, count, after=middle(copy.folder, options.assets)),
-        "palette": palette_ms(copy, cookie, wanted),
+        "palette": palette_ms(copy, cookie, queries),
     }
     say(f"  page p50 {statistics.median(pages['first']):.0f} ms")
     with board_socket(copy, cookie) as board:
         filters = {
-            q: [board.filter_ms(q, q not in wanted.none) for _ in range(FILTER_TRIES)]
-            for q in wanted.every()
+            q: [board.filter_ms(q, q not in queries.none) for _ in range(FILTER_TRIES)]
+            for q in queries.every()
         }
         lag = counts_ms(copy, board)
     command = command_of("board", options, "assets", "requests")
-    rows = board_rows(options.assets, pages, filters, wanted, lag, command)
+    rows = board_rows(options.assets, pages, filters, queries, lag, command)
     figures = {"assets": options.assets, "pages_ms": pages, "filters_ms": filters, "counts_ms": lag}
     return rows, [{"part": "board", **figures}]
 
@@ -240,7 +240,7 @@ def board_rows(
     assets: int,
     pages: dict[str, list[float]],
     filters: dict[str, list[float]],
-    wanted: Texts,
+    queries: Texts,
     counts: list[float],
     command: str,
 ) -> list[Row]:
@@ -252,9 +252,9 @@ def board_rows(
     def part(samples: Sequence[float], percent: float) -> float:
         return percentile(sorted(samples), percent)
 
-    narrow = [ms for q in wanted.narrow for ms in filters[q]]
-    broad = [ms for q in wanted.broad for ms in filters[q]]
-    none = [ms for q in wanted.none for ms in filters[q]]
+    narrow = [ms for q in queries.narrow for ms in filters[q]]
+    broad = [ms for q in queries.broad for ms in filters[q]]
+    none = [ms for q in queries.none for ms in filters[q]]
     return [
         row("the board's first page at the server, p50", part(pages["first"], 50), None),
         row("the board's first page at the server, p95", part(pages["first"], 95), 300),
@@ -282,18 +282,18 @@ def page_ms(copy: Product, cookie: str, count: int, after: str = "") -> list[flo
     return times
 
 
-def palette_ms(copy: Product, cookie: str, wanted: Texts) -> list[float]:
+def palette_ms(copy: Product, cookie: str, queries: Texts) -> list[float]:
     """Return how long the command palette waits for the assets of each text.
 
     Raises BenchProblem.
     """
     times = []
     with httpx.Client(base_url=copy.url, headers={"Cookie": cookie}, timeout=60) as client:
-        for text in wanted.every() * FILTER_TRIES:
+        for text in queries.every() * FILTER_TRIES:
             begun = time.perf_counter()
             answer = client.get("/palette/", params={"q": text})
             times.append((time.perf_counter() - begun) * 1000)
-            offers = text in wanted.narrow
+            offers = text in queries.narrow
             if answer.status_code != 200 or (b'role="option"' in answer.content) < offers:
                 raise BenchProblem(f"the palette answered {text!r} with {answer.status_code}")
     return times
@@ -375,8 +375,8 @@ def counts_ms(copy: Product, board: BoardSocket) -> list[float]:
         begun = time.perf_counter()
         key = record.asset.encode()
         producer.send_and_wait(copy.topics.states(SCENARIO), key, encode_state(record))
-        wanted = sum(counts.values()) + 1
-        while sum(counts.values()) < wanted:
+        expected = sum(counts.values()) + 1
+        while sum(counts.values()) < expected:
             counts = board.next("changes").get("counts", counts)
         times.append((time.perf_counter() - begun) * 1000)
         if number == 0:

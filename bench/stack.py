@@ -35,7 +35,7 @@ JARS = Path(os.environ.get(f"{PREFIX}JARS_DIR") or ROOT / ".jars").absolute()
 LOOK_S = 0.1
 # How often a wait tells how far it is.
 SAY_S = 2.0
-HEARD_S = 180.0
+BEATS_S = 180.0
 SHOWN_LINES = 15
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -284,19 +284,19 @@ class Beats:
     def __init__(self, product: Product) -> None:
         self._product = product
         self._follow = Following(product, product.topics.buckets)
-        self._wanted = sum(s.partitions for s in product.scenarios.values())
+        self._expected = sum(s.partitions for s in product.scenarios.values())
         self.newest: dict[str, Heartbeat] = {}
 
     def look(self) -> bool:
-        """Take what has come; whether every bucket has been heard."""
+        """Take what has come; whether every bucket has sent a heartbeat."""
         for value in self._follow.look():
             beat = decode_heartbeat(value)
             self.newest[beat.bucket] = beat
-        return len(self.newest) == self._wanted
+        return len(self.newest) == self._expected
 
     def wait(self) -> None:
-        """Return once every bucket has been heard. Raises BenchProblem."""
-        self._product.wait(self.look, HEARD_S, "heartbeats")
+        """Return once every bucket has sent a heartbeat. Raises BenchProblem."""
+        self._product.wait(self.look, BEATS_S, "heartbeats")
 
     def progress(self) -> str:
         """Return what they say, in words."""

@@ -59,7 +59,7 @@ class LogGap(NamedTuple):
 
     topic: str
     partition: int
-    wanted: int
+    requested: int
     got: int
 
 

@@ -79,10 +79,10 @@ class KafkaBus(KafkaClient):
 
         Raises BusError.
         """
-        wanted, edges = list(topics), {}
+        names, edges = list(topics), {}
 
         def ask(left_s: float) -> bool:
-            edges.update(self._offsets(wanted, left_s))
+            edges.update(self._offsets(names, left_s))
             return True
 
         _until(timeout_s, ask)
@@ -131,11 +131,11 @@ class KafkaBus(KafkaClient):
         """Return the id of each topic, leaving out missing ones. Raises BusError."""
         topics = list(topics)
         known = self._present(topics, timeout_s)
-        wanted = [name for name in topics if name in known]
-        if not wanted:
+        existing = [name for name in topics if name in known]
+        if not existing:
             return {}
         futures = self._client().describe_topics(
-            ck.TopicCollection(wanted), request_timeout=timeout_s
+            ck.TopicCollection(existing), request_timeout=timeout_s
         )
         return {
             name: str(self._result(future, timeout_s, name, "DESCRIBE").topic_id)
@@ -144,10 +144,10 @@ class KafkaBus(KafkaClient):
 
     def settings(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, dict[str, str]]:
         """Return each topic's effective settings by Kafka's names. Raises BusError."""
-        wanted, settings = set(topics), {}
+        names, settings = set(topics), {}
 
         def ask(left_s: float) -> bool:
-            settings.update(self._settings(wanted & self._present(wanted, left_s).keys(), left_s))
+            settings.update(self._settings(names & self._present(names, left_s).keys(), left_s))
             return True
 
         _until(timeout_s, ask)
@@ -175,17 +175,17 @@ class KafkaBus(KafkaClient):
 
         Raises TopicMismatch if a partition count differs, and Unavailable after `timeout_s`.
         """
-        wanted = {spec.name: spec for spec in specs}
-        _until(timeout_s, lambda left: self._create(wanted, replication, left))
+        by_name = {spec.name: spec for spec in specs}
+        _until(timeout_s, lambda left: self._create(by_name, replication, left))
 
     @watched
-    def _create(self, wanted: Mapping[str, TopicSpec], replication: int, left_s: float) -> bool:
+    def _create(self, specs: Mapping[str, TopicSpec], replication: int, left_s: float) -> bool:
         """Try once to create the topics.
 
         Return whether they all exist, with a leader per partition.
         """
         counts = self._counts(left_s)
-        for name, spec in wanted.items():
+        for name, spec in specs.items():
             if counts.get(name, spec.partitions) != spec.partitions:
                 partitions = counts[name]
                 raise TopicMismatch(
@@ -194,7 +194,7 @@ class KafkaBus(KafkaClient):
                 )
         missing = [
             NewTopic(s.name, s.partitions, replication, config=dict(s.config))
-            for s in wanted.values()
+            for s in specs.values()
             if s.name not in counts
         ]
         if not missing:

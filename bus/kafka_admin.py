@@ -178,24 +178,24 @@ class KafkaAdmin:
 
     def edges(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Edges]:
         """Return the extent of each partition's log."""
-        wanted = list(places)
-        begins = self._listed(dict.fromkeys(wanted, OffsetSpec.earliest()))
-        ends = self._listed(dict.fromkeys(wanted, OffsetSpec.latest()))
+        places = list(places)
+        begins = self._listed(dict.fromkeys(places, OffsetSpec.earliest()))
+        ends = self._listed(dict.fromkeys(places, OffsetSpec.latest()))
         epochs = {place: end.leader_epoch for place, end in ends.items()}
         log_ends = self._log_ends(epochs)
         return {
             place: Edges(begins[place].offset, ends[place].offset, log_ends[place])
-            for place in wanted
+            for place in places
         }
 
     def at_time(
         self, places: Iterable[TopicPartition], time: datetime
     ) -> dict[TopicPartition, int]:
         """Return the first offset at or after a time, or the log's end if there is none."""
-        wanted = list(places)
-        asked = dict.fromkeys(wanted, OffsetSpec.for_timestamp(round(time.timestamp() * 1000)))
+        places = list(places)
+        asked = dict.fromkeys(places, OffsetSpec.for_timestamp(round(time.timestamp() * 1000)))
         listed = self._listed(asked)
-        ends = self._listed(dict.fromkeys(wanted, OffsetSpec.latest()))
+        ends = self._listed(dict.fromkeys(places, OffsetSpec.latest()))
         return {
             place: at.offset if at.offset >= 0 else ends[place].offset
             for place, at in listed.items()

@@ -94,8 +94,8 @@ class KafkaClient:
         Raises NotPermitted if Kafka hides a topic from this user: its list of all topics contains
         only those that the user may describe.
         """
-        wanted, counts = set(topics), self._counts(timeout_s)
-        if absent := sorted(wanted - counts.keys()):
+        names, counts = set(topics), self._counts(timeout_s)
+        if absent := sorted(names - counts.keys()):
             self._check_visible(absent, timeout_s)
         return counts
 

@@ -107,8 +107,8 @@ class KafkaReader:
         if time.monotonic() < self._check_at:
             return
         self._check_at = time.monotonic() + _PATIENCE_S
-        unheard = [place for place in self._positions if self._known_end(place) == math.inf]
-        for topic in sorted({topic for topic, _ in unheard}):
+        unknown = [place for place in self._positions if self._known_end(place) == math.inf]
+        for topic in sorted({topic for topic, _ in unknown}):
             try:
                 error = self._inner.list_topics(topic, timeout=_LOOK_S).topics[topic].error
             except ck.KafkaException:
@@ -237,9 +237,9 @@ class KafkaReader:
                 if isinstance(refusal := raised(error, topic, "READ"), AccessRefused):
                     self._refusal = refusal
                 return
-            wanted = self._positions[topic, partition]
-            if not low <= wanted <= high:
-                self.gaps.append(LogGap(topic, partition, wanted, low))
+            position = self._positions[topic, partition]
+            if not low <= position <= high:
+                self.gaps.append(LogGap(topic, partition, position, low))
                 self._positions[topic, partition] = low
             self._lost.discard((topic, partition))
         self._reassign()

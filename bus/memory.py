@@ -348,13 +348,13 @@ class MemoryBus:
         self, positions: dict[TopicPartition, int], gaps: list[LogGap], most: int
     ) -> list[ConsumerRecord]:
         messages: list[ConsumerRecord] = []
-        for (topic, at), wanted in positions.items():
+        for (topic, at), position in positions.items():
             if at >= len(self._topics.get(topic, ())):
                 continue
-            part, start = self._topics[topic][at], wanted
-            if not part.begin <= wanted <= part.end:
+            part, start = self._topics[topic][at], position
+            if not part.begin <= position <= part.end:
                 start = part.begin
-                gaps.append(LogGap(topic, at, wanted, start))
+                gaps.append(LogGap(topic, at, position, start))
             taken = part.records[start - part.begin :][: most - len(messages)]
             positions[topic, at] = start + len(taken)
             messages += taken

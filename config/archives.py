@@ -131,9 +131,9 @@ def sha256(path: Path) -> str:
 
 def _differences(folder: Path, expected: Digests, present: Digests) -> Iterator[str]:
     for name in sorted({*expected, *present}):
-        wanted, had = expected.get(name), present.get(name)
-        if wanted != had:
-            one = f"SHA-256 {wanted}" if wanted else "no such archive, as the lock has none"
+        pinned, had = expected.get(name), present.get(name)
+        if pinned != had:
+            one = f"SHA-256 {pinned}" if pinned else "no such archive, as the lock has none"
             other = f"SHA-256 {had}" if had else "no such file"
             yield f"{folder / name}: expected {one}, found {other}"
 

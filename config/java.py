@@ -16,7 +16,7 @@ from pathlib import Path
 
 # Major versions supported by PySpark 4.3 and Kafka 4.3.
 SUPPORTED = range(17, 22)
-WANTED = f"Java {SUPPORTED[0]} to {SUPPORTED[-1]}"
+NEEDED = f"Java {SUPPORTED[0]} to {SUPPORTED[-1]}"
 ENVIRONMENT = Path(sys.prefix)
 
 
@@ -44,7 +44,7 @@ def find_java(environ: Mapping[str, str] = os.environ, environment: Path = ENVIR
         elif java:
             return java
     raise NoJava(
-        f"{WANTED} is missing: {', '.join(problems)}. Run make setup, which brings one, or install "
+        f"{NEEDED} is missing: {', '.join(problems)}. Run make setup, which brings one, or install "
         "one (on Debian: openjdk-17-jre-headless)."
     )
 
@@ -60,7 +60,7 @@ def check_java_home(environ: Mapping[str, str] = os.environ) -> Path | None:
     java = Path(home, "bin", "java")
     if problem := _problem(java):
         raise JavaProblem(
-            f"JAVA_HOME is {home}, and {problem}: set it to {WANTED}, or unset it and run "
+            f"JAVA_HOME is {home}, and {problem}: set it to {NEEDED}, or unset it and run "
             "make setup."
         )
     return java

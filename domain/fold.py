@@ -414,9 +414,9 @@ class Bucket:
 
     def _recur(self, asset: Asset, timer: Timer, at: int) -> Cause:
         """Count timers that recur without effect, and return the cause of the one to emit."""
-        heard = timers.recur(self.scenario, asset, self.clock, at)
-        time = at if at > timer.time else heard.time
-        return timers.cause_of_recurrence(asset, heard, time, self.partition)
+        recurrence = timers.recur(self.scenario, asset, self.clock, at)
+        time = at if at > timer.time else recurrence.time
+        return timers.cause_of_recurrence(asset, recurrence, time, self.partition)
 
     # ---- a change of rule -----------------------------------------------------------------
 

@@ -60,9 +60,9 @@ def overlaid(scenario: Scenario, keys: Mapping[str, Any]) -> Scenario:
         raise ScenarioError(str(error)) from None
 
 
-def differing(configured: Scenario, wanted: Scenario) -> dict[str, Any]:
-    """Return the keys in which `wanted` differs from `configured`, as plain data: its overlay."""
-    before, after = configured.to_plain(), wanted.to_plain()
+def differing(configured: Scenario, changed: Scenario) -> dict[str, Any]:
+    """Return the keys in which `changed` differs from `configured`, as plain data: its overlay."""
+    before, after = configured.to_plain(), changed.to_plain()
     return {key: after[key] for key in LIVE_KEYS if after[key] != before[key]}
 
 

@@ -84,14 +84,14 @@ def recur(scenario: Scenario, asset: Asset, clock: int, at: int) -> Recurrence:
     """
     end = _end_of_recurrence(scenario, asset, clock)
     recurring = [each for each in _recurrences(scenario, asset) if each.before(end)]
-    heard = min(recurring, key=lambda each: each.last_before(end))
-    place = heard.last_before(end)
+    first = min(recurring, key=lambda each: each.last_before(end))
+    place = first.last_before(end)
     for each in recurring:
-        count = each.before(place) + (each is heard)
+        count = each.before(place) + (each is first)
         asset.step += count
         if count:
             _count(asset, each, count, at)
-    return heard._replace(time=place[0])
+    return first._replace(time=place[0])
 
 
 def _end_of_recurrence(scenario: Scenario, asset: Asset, clock: int) -> TimerPosition:
@@ -171,11 +171,11 @@ def _only(agents: list[str]) -> str | None:
     return agents[0] if len(agents) == 1 else None
 
 
-def cause_of_recurrence(asset: Asset, heard: Recurrence, at: int, partition: int) -> Cause:
+def cause_of_recurrence(asset: Asset, recurrence: Recurrence, at: int, partition: int) -> Cause:
     """Return the cause of a reminder or of a task's run, as of `at` ms."""
-    if heard.order == timer_kinds.REMINDER:
+    if recurrence.order == timer_kinds.REMINDER:
         return Cause("reminder", partition, asset.offset, at)
-    task = next(task for task in asset.tasks if task.id == heard.task)
+    task = next(task for task in asset.tasks if task.id == recurrence.task)
     return cause_of_task(asset, task, at, partition)
 
 

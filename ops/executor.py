@@ -71,12 +71,12 @@ def main() -> None:
     """Become the executor. Exits with a message where there is no Java, or none is described."""
     os.umask(0o077)
     try:
-        wanted = command(os.environ, find_java())
+        arguments = command(os.environ, find_java())
     except (ExecutorProblem, JavaProblem) as problem:
         sys.exit(f"executor: {problem}")
     if local := os.environ.get("SPARK_LOCAL_DIRS"):
         os.chdir(local.partition(",")[0])  # Spark puts the archives that it fetches where it runs
-    os.execv(wanted[0], wanted)
+    os.execv(arguments[0], arguments)
 
 
 if __name__ == "__main__":

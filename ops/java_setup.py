@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from config.java import WANTED, JavaProblem, NoJava, find_java, own_java
+from config.java import NEEDED, JavaProblem, NoJava, find_java, own_java
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements-java.lock"
@@ -58,7 +58,7 @@ def _bring_debian(venv: Path, say: Say, environ: Mapping[str, str]) -> bool:
     apt = shutil.which("apt-get", path=environ.get("PATH", ""))
     if os.geteuid() != 0 or apt is None:
         return False
-    say(f"found no {WANTED}: installing Debian's {PACKAGE}")
+    say(f"found no {NEEDED}: installing Debian's {PACKAGE}")
     failure = install_debian(apt, environ)
     if failure is None and _present(venv, environ):
         return True
@@ -120,7 +120,7 @@ def install_from_registry(venv: Path) -> None:
     )
     if done.returncode:
         raise JavaProblem(
-            f"{WANTED} is missing, and what {LOCK.name} pins cannot be had from the package "
+            f"{NEEDED} is missing, and what {LOCK.name} pins cannot be had from the package "
             "registry: check the network (HTTPS_PROXY, pip's configuration) and start again, or "
             f"install Java (on Debian: {PACKAGE})."
         )

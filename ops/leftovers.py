@@ -23,12 +23,12 @@ def find_leftovers(data_dir: Path, proc: Path = Path("/proc")) -> list[int]:
 
     This process and its ancestors are left out.
     """
-    wanted = f"{MARK}={mark_of(data_dir)}".encode()
+    mark = f"{MARK}={mark_of(data_dir)}".encode()
     spared = set(_ancestors(proc))
     ids = []
     for directory in proc.glob("[0-9]*"):
         with suppress(OSError):
-            if wanted in (directory / "environ").read_bytes().split(b"\0"):
+            if mark in (directory / "environ").read_bytes().split(b"\0"):
                 ids.append(int(directory.name))
     return sorted(set(ids) - spared)
 

@@ -25,7 +25,7 @@ STAMP = VENV / "tallyboard-lock"
 # The installers' output; if one fails, its last lines are shown.
 LOG = VENV / "setup.log"
 SHOWN = 5
-WANTED = (3, 11)
+PYTHON = (3, 11)
 
 
 class SetupProblem(Exception):
@@ -41,7 +41,7 @@ def ensure_environment(venv: Path = VENV, lock: Path = LOCK, build_lock: Path = 
     stamp = venv / STAMP.name
     if stamp.exists() and stamp.read_text() == digest and _works(venv):
         return
-    if sys.version_info[:2] != WANTED:
+    if sys.version_info[:2] != PYTHON:
         version = ".".join(map(str, sys.version_info[:3]))
         raise SetupProblem(f"Python 3.11 is needed, and {sys.executable} is {version}: install it.")
     if not _works(venv):

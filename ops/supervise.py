@@ -45,13 +45,13 @@ def log_path(data_dir: Path, name: str) -> Path:
 
 
 def configuration(
-    data_dir: Path, wanted: Iterable[Process], waiting: Collection[Process] = ()
+    data_dir: Path, processes: Iterable[Process], waiting: Collection[Process] = ()
 ) -> str:
     """Return supervisord's configuration: restart for ever with growing pauses, and rotate logs.
 
     waiting: processes that start only on request; the others start at once.
     """
-    listed = list(wanted)
+    listed = list(processes)
     socket = socket_path(data_dir)
     sections = [
         _section(
@@ -120,11 +120,11 @@ def environment(data_dir: Path) -> dict[str, str]:
 
 
 def start_supervisor(
-    data_dir: Path, wanted: Iterable[Process], waiting: Collection[Process] = ()
+    data_dir: Path, processes: Iterable[Process], waiting: Collection[Process] = ()
 ) -> subprocess.Popen[bytes]:
     """Start supervisord for these processes; it ends them all when this process dies."""
     path = data_dir / "supervisord.conf"
-    path.write_text(configuration(data_dir, wanted, waiting))
+    path.write_text(configuration(data_dir, processes, waiting))
     socket_path(data_dir).unlink(missing_ok=True)
     (data_dir / "logs").mkdir(exist_ok=True)
     command = [sys.executable, "-m", "ops.child", sys.executable, "-m", "supervisor.supervisord"]

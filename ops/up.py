@@ -66,13 +66,13 @@ def run(
         if ended := end_leftovers(settings.data_dir, patience_s=8):
             console.say(f"ended {len(ended)} processes that an earlier run had left")
         check_machine(settings)
-        wanted = processes(settings, only)
+        chosen = processes(settings, only)
         with umask(shared):
             jars.fetch(settings.jars_dir, lambda text: console.say(f"jars: {text}"))
             kernel_build.build(settings.jars_dir)
-            if any(process.name == "job" for process in wanted):
+            if any(process.name == "job" for process in chosen):
                 _write_classes(settings, console)
-        instance = Instance(settings, wanted, console)
+        instance = Instance(settings, chosen, console)
         try:
             instance.start()
             instance.keep_running()
@@ -94,23 +94,23 @@ def _write_classes(settings: Settings, console: Console) -> None:
 class Instance:
     """The supervisor of one data directory, as seen from the console."""
 
-    def __init__(self, settings: Settings, wanted: list[Process], console: Console) -> None:
-        self._settings, self._wanted, self._console = settings, wanted, console
+    def __init__(self, settings: Settings, chosen: list[Process], console: Console) -> None:
+        self._settings, self._processes, self._console = settings, chosen, console
         self._watch = Watch(settings.data_dir, console.say)
-        self._phases = readiness.phases(settings, [process.name for process in wanted])
+        self._phases = readiness.phases(settings, [process.name for process in chosen])
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._welcomed, self._moved = False, time.monotonic()
-        self._asks_job = {process.name for process in wanted} >= readiness.READY_NEEDS
+        self._asks_job = {process.name for process in chosen} >= readiness.READY_NEEDS
 
     def start(self) -> None:
         """Start what takes longest, prepare the database meanwhile, then start the rest.
 
         Raises UpProblem if the database cannot be prepared.
         """
-        first = [process for process in self._wanted if process.early]
-        rest = [process for process in self._wanted if not process.early]
+        first = [process for process in self._processes if process.early]
+        rest = [process for process in self._processes if not process.early]
         self._say_starting(first)
-        self._supervisor = start_supervisor(self._settings.data_dir, self._wanted, waiting=rest)
+        self._supervisor = start_supervisor(self._settings.data_dir, self._processes, waiting=rest)
         if rest:
             prepare_database(self._settings, self._console.say)
             self._say_starting(rest)
@@ -146,7 +146,7 @@ class Instance:
             log = log_path(self._settings.data_dir, "supervisord")
             self._console.say(f"the supervisor ended and is restarted; its log: {log}")
             end_leftovers(self._settings.data_dir, patience_s=5)
-            self._supervisor = start_supervisor(self._settings.data_dir, self._wanted)
+            self._supervisor = start_supervisor(self._settings.data_dir, self._processes)
 
     def stop(self) -> None:
         """End every process of the instance within ten seconds."""

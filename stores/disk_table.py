@@ -102,9 +102,9 @@ class DiskTable:
 
     def active(self, partitions: Collection[int], after: str, limit: int) -> list[KeptAsset]:
         """Return the first `limit` active assets after `after`, by name."""
-        wanted = "SELECT value FROM assets WHERE active AND name > ? ORDER BY name LIMIT ?"
+        query = "SELECT value FROM assets WHERE active AND name > ? ORDER BY name LIMIT ?"
         shares: list[list[KeptAsset]] = [
-            [self._decode(value) for (value,) in self._rows(at, wanted, after, limit)]
+            [self._decode(value) for (value,) in self._rows(at, query, after, limit)]
             for at in partitions
         ]
         return list(heapq.merge(*shares, key=lambda asset: asset.name))[:limit]

@@ -81,8 +81,8 @@ class TableFeed(TopicConsumer):
 
     def ready(self) -> bool:
         """Return whether every assigned partition has been level with the log."""
-        wanted = self._ends.keys() if self._assigned is None else self._assigned
-        return bool(self._ends) and self.table.level() >= set(wanted)
+        partitions = self._ends.keys() if self._assigned is None else self._assigned
+        return bool(self._ends) and self.table.level() >= set(partitions)
 
     def lag(self, partitions: Collection[int] | None = None) -> int | None:
         """Return the number of offsets not read yet, or None before the log's end is known."""
@@ -112,18 +112,18 @@ class TableFeed(TopicConsumer):
         edges = self._look()
         if not edges:
             raise Unavailable(f"there is no topic {self._topic} yet")
-        wanted = edges.keys() if self._assigned is None else self._assigned & edges.keys()
+        partitions = edges.keys() if self._assigned is None else self._assigned & edges.keys()
         known = self.table.positions()
-        for partition in wanted:
+        for partition in partitions:
             begin, end = edges[partition]
             if partition in known and not begin <= known[partition] <= end:
                 log.warning("a store is past its log, and begins again", partition=partition)
                 self.table.drop(partition)
-        for partition in wanted:
+        for partition in partitions:
             self.table.begin(partition, edges[partition][0])
         known = self.table.positions()
-        self._at = {partition: known[partition] for partition in wanted}
-        self._targets = {at: end for at, end in self._ends.items() if at in wanted}
+        self._at = {partition: known[partition] for partition in partitions}
+        self._targets = {at: end for at, end in self._ends.items() if at in partitions}
         starts = {(self._topic, at): start for at, start in self._at.items()}
         return self._bus.reader(starts, gather_s=GATHER_S)
 

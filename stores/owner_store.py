@@ -202,8 +202,8 @@ class OwnerStore:
     def _share(
         self, address: str, partitions: list[int], after: str, limit: int
     ) -> AssetsAnswer | StoreProblem:
-        wanted = ",".join(map(str, sorted(partitions)))
-        path = self._paths.many(f"partitions={wanted}", after, limit)
+        numbers = ",".join(map(str, sorted(partitions)))
+        path = self._paths.many(f"partitions={numbers}", after, limit)
         try:
             return self._asked(address, path, self._envelopes.many)
         except (NotReady, Unreachable) as problem:
@@ -214,8 +214,8 @@ class OwnerStore:
         opening, nonce = ticket(self._secret, address, path, now_ms()), secrets.token_hex(16)
         headers = {TICKET: f"Ticket {opening}", NONCE: nonce, FORWARDED: "1"}
         status, answered, body = self._http.get(address, path, headers)
-        wanted = signature(self._secret, address, nonce, path, status, body)
-        if not hmac.compare_digest(answered.get(SIGNATURE, "").encode(), wanted.encode()):
+        computed = signature(self._secret, address, nonce, path, status, body)
+        if not hmac.compare_digest(answered.get(SIGNATURE, "").encode(), computed.encode()):
             raise Unreachable(
                 f"{address} answers {status} without the stores' signature: expected one made with "
                 "the TALLYBOARD_STORES_SECRET of this process."

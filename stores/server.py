@@ -199,13 +199,13 @@ class StoreServer:
                 member.close()
 
     def _rounds(self, member: ConsumerMember) -> None:
-        next_care = 0.0
+        next_check = 0.0
         while not self._stop.is_set():
             member.poll(ROUND_S)
-            if time.monotonic() >= next_care:
+            if time.monotonic() >= next_check:
                 self._confirm(member)
                 self._follow()
-                next_care = time.monotonic() + LEASE_S
+                next_check = time.monotonic() + LEASE_S
 
     def _confirm(self, member: ConsumerMember) -> None:
         topic, positions = self._directory.topic, self._table.positions()
@@ -219,9 +219,9 @@ class StoreServer:
         except StoreProblem:
             return
         self._standby = standby_for(self.address, servers, self._standbys)
-        wanted = self.ownership.assigned() | self._standby
-        if wanted != self.feed.assignment():
-            self.feed.assign(wanted)
+        partitions = self.ownership.assigned() | self._standby
+        if partitions != self.feed.assignment():
+            self.feed.assign(partitions)
 
     def _await_address(self) -> None:
         """Wait until nobody else announces this address; a killed server soon stops doing so.

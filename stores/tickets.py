@@ -30,8 +30,8 @@ def opens(given: str, secret: str, address: str, target: str, now_ms: int) -> bo
     if not (until.isascii() and until.isdigit() and len(until) <= 15):
         return False
     fresh = now_ms <= int(until) <= now_ms + 2 * LASTS_MS
-    wanted = _mark(secret, address, target, int(until))
-    return fresh and hmac.compare_digest(given_mark.encode(), wanted.encode())
+    expected_mark = _mark(secret, address, target, int(until))
+    return fresh and hmac.compare_digest(given_mark.encode(), expected_mark.encode())
 
 
 def _mark(secret: str, address: str, target: str, until: int) -> str:

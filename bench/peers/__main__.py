@@ -116,10 +116,10 @@ QUICK_PARTS = ["drain", "live"]
 
 def parts_of(text: str) -> list[str]:
     """Read parts with commas between."""
-    wanted = text.split(",")
-    if unknown := [part for part in wanted if part not in PARTS]:
+    parts = text.split(",")
+    if unknown := [part for part in parts if part not in PARTS]:
         raise argparse.ArgumentTypeError(f"{unknown[0]!r}: expected {', '.join(PARTS)}")
-    return wanted
+    return parts
 
 
 def parts_of_options(options: argparse.Namespace) -> list[str]:

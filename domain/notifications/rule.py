@@ -140,15 +140,15 @@ class Rule:
         )
 
 
-def _fits(label: str | None, wanted: str) -> bool:
-    """Return whether a label has this value, or is a number above or below the one wanted."""
-    if label is None or label == wanted:
+def _fits(label: str | None, expected: str) -> bool:
+    """Return whether a label has this value, or is a number above or below the one expected."""
+    if label is None or label == expected:
         return label is not None
     try:
-        number, least = float(label), float(wanted[1:])
+        number, least = float(label), float(expected[1:])
     except ValueError:
         return False
-    return number > least if wanted[0] == ">" else wanted[0] == "<" and number < least
+    return number > least if expected[0] == ">" else expected[0] == "<" and number < least
 
 
 def reaches(scenario: Scenario, state: str, at_least: str) -> bool:

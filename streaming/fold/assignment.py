@@ -80,10 +80,10 @@ class EngineAssignment:
         carried = {name: one for one, carries in self.shares.items() for name in carries}
         mine: dict[str, Scenario] = {}
         for name, scenario in scenarios.items():
-            wanted = _engine_of(scenario, self.preferred, in_python)
-            if carried.get(name, wanted) != wanted or wanted not in self.shares:
-                raise ProcessNeeded(f"{name} goes to the {wanted} engine")
-            if wanted == engine:
+            target = _engine_of(scenario, self.preferred, in_python)
+            if carried.get(name, target) != target or target not in self.shares:
+                raise ProcessNeeded(f"{name} goes to the {target} engine")
+            if target == engine:
                 mine[name] = scenario
         self._check(engine, mine)
         return mine
@@ -112,9 +112,9 @@ def _engine_of(scenario: Scenario, preferred: Engine, in_python: set[str]) -> En
     return "python" if python else preferred
 
 
-def trigger_of(engine: Engine, wanted: Trigger) -> Trigger:
-    """Return how an engine's query runs: Python in micro-batches, whatever is wanted."""
-    return wanted if engine == "kernel" else "micro-batch"
+def trigger_of(engine: Engine, requested: Trigger) -> Trigger:
+    """Return how an engine's query runs: Python in micro-batches, whatever is requested."""
+    return requested if engine == "kernel" else "micro-batch"
 
 
 def slots(

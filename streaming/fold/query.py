@@ -200,7 +200,7 @@ def start(
     """Start the query of all buckets of the plan.
 
     loss_known: go on although the log has lost records after the checkpoint;
-    one_by_one: unpack no record before it is wanted;
+    one_by_one: unpack no record before it is needed;
     only_to: the topic that all goes to which the query writes; empty: to where it belongs.
     """
     keys = _places(plan)

@@ -56,8 +56,8 @@ class LeaderLock:
     def holder(self, byte: int) -> int:
         """Return the id of the other process that holds a byte; 0 where none does, and SOMEBODY
         where it has no id here, as in another container."""
-        wanted = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
-        kind, *_, pid = _FLOCK.unpack(fcntl.fcntl(self._file, fcntl.F_GETLK, wanted))
+        request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
+        kind, *_, pid = _FLOCK.unpack(fcntl.fcntl(self._file, fcntl.F_GETLK, request))
         if kind == fcntl.F_UNLCK:
             return 0
         return int(pid) if pid > 0 else SOMEBODY

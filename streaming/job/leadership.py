@@ -85,7 +85,7 @@ class Leadership:
         self._lost, self._clock, self._now_ms = lost, clock, now_ms
         self._member: ConsumerMember | None = None
         self._assigned, self._leaving = False, False
-        self._next_care = 0.0
+        self._next_check = 0.0
         self._buried = ""
         self._leased, self._next_confirmation = leased, 0.0
         self._lease: Any = None
@@ -194,9 +194,9 @@ class Leadership:
     def _look(self) -> None:
         """Record at intervals since when another process is ready."""
         now = self._clock()
-        if now < self._next_care:
+        if now < self._next_check:
             return
-        self._next_care = now + CHECK_S
+        self._next_check = now + CHECK_S
         others = self._others()
         since = (self._own.standby or self._now_ms()) if others else 0
         if since != self._own.standby:

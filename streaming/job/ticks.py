@@ -28,7 +28,7 @@ GIVE_UP_S = 5.0
 # A bucket tells of itself with a tick that comes so long after the last one that it told with.
 HEARTBEAT_S = 1.0
 
-# A heartbeat that was heard longer ago than this says nothing any more.
+# A heartbeat that was received longer ago than this says nothing any more.
 FRESH_S = 3.0
 
 # Longest wait for the ends of the log; ticks wait with it.
@@ -106,8 +106,8 @@ class TimerWatch:
 
     def _waits(self, place: TopicPartition, now: float) -> bool:
         """Return whether a fresh heartbeat says that no timer is due yet."""
-        heard, beat = self._beats[place]
-        if beat.due is None or now - heard > FRESH_S or place not in self._newest:
+        received, beat = self._beats[place]
+        if beat.due is None or now - received > FRESH_S or place not in self._newest:
             return False
         sent, appended = self._newest[place]
         return beat.due == 0 or beat.due > appended + 1000 * (now - sent)  # the broker's clock

@@ -51,14 +51,14 @@ def _check_folders(pipelines: dict[str, Pipeline]) -> None:
             )
 
 
-def chosen(wanted: str, pipelines: dict[str, Pipeline]) -> dict[str, Pipeline]:
+def chosen(selection: str, pipelines: dict[str, Pipeline]) -> dict[str, Pipeline]:
     """Return the pipelines that TALLYBOARD_PIPELINES selects: all, none, or names with commas.
 
     Raises DeclarationError for a name that no pipeline has.
     """
-    if wanted in ("all", "none"):
-        return {n: p for n, p in pipelines.items() if wanted == "all" and p.on}
-    names = [name.strip() for name in wanted.split(",") if name.strip()]
+    if selection in ("all", "none"):
+        return {n: p for n, p in pipelines.items() if selection == "all" and p.on}
+    names = [name.strip() for name in selection.split(",") if name.strip()]
     for name in names:
         if name not in pipelines:
             raise DeclarationError(

@@ -108,14 +108,14 @@ def reading(url: str, columns: StructType, day: str, span: TimeRange) -> Step:
         import pyarrow.parquet as pq
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        files, wanted = _files(url), to_arrow_schema(columns, timezone="UTC")
+        files, schema = _files(url), to_arrow_schema(columns, timezone="UTC")
         names = [name for name in columns.names if name != day]
         within = [(span.column, ">=", span.first), (span.column, "<=", span.last)]
         for file in (row for batch in batches for row in batch.to_pylist()):
             with files.open_input_file(file["path"]) as opened:
                 rows = pq.read_table(opened, columns=names, filters=within)
             own = rows.append_column(day, pa.array([file["day"]] * rows.num_rows, pa.string()))
-            yield from own.select(columns.names).cast(wanted).to_batches()
+            yield from own.select(columns.names).cast(schema).to_batches()
 
     return read
 

@@ -41,7 +41,7 @@ class ReadRequest(msgspec.Struct, frozen=True, tag="read-state"):
     """Read a checkpoint's committed state. partitions: of the scenario's source topic."""
 
     id: str
-    wanted: ReadState
+    parameters: ReadState
     partitions: int
     checkpoint: str
     engine: Literal["kernel", "python"]

@@ -112,12 +112,16 @@ class BatchQueries:
     def cancel(self, ask: Control) -> None:
         """End the batch query that is named, and answer both."""
         try:
-            wanted = parameters_of(ask)
+            parameters = parameters_of(ask)
         except UnreadableJobRecord as error:
             self._answers.answer(ask, "refused", str(error))
             return
         running = self._running
-        if running is None or not isinstance(wanted, Cancel) or running.ask.id != wanted.ask:
+        if (
+            running is None
+            or not isinstance(parameters, Cancel)
+            or running.ask.id != parameters.ask
+        ):
             self._answers.answer(ask, "refused", "it is not under way")
             return
         why = f"cancelled by {ask.user or 'somebody'}: {ask.reason}"
@@ -207,15 +211,15 @@ def request_of(
     Raises UnreadableJobRecord, UnreadableStart, ScenarioError, or LookupError where there is
     nothing to be read.
     """
-    wanted = parameters_of(ask)
-    assert isinstance(wanted, ReadState | WhatIf)
-    scenario = scenarios.get(wanted.scenario)
+    parameters = parameters_of(ask)
+    assert isinstance(parameters, ReadState | WhatIf)
+    scenario = scenarios.get(parameters.scenario)
     if scenario is None:
-        raise LookupError(f"{wanted.scenario} is not carried by the query {engine}")
-    if isinstance(wanted, WhatIf):
-        rules = scenario.to_plain(), overlaid(scenario, wanted.changes).to_plain()
-        return ReplayRequest(ask.id, wanted.since, *rules, wanted.buckets)
+        raise LookupError(f"{parameters.scenario} is not carried by the query {engine}")
+    if isinstance(parameters, WhatIf):
+        rules = scenario.to_plain(), overlaid(scenario, parameters.changes).to_plain()
+        return ReplayRequest(ask.id, parameters.since, *rules, parameters.buckets)
     if measure(epoch.path) is None:
         raise LookupError("nothing has been committed yet: the first batch is under way")
     versions = start_of(epoch).version_epoch(epoch)
-    return ReadRequest(ask.id, wanted, scenario.partitions, str(epoch.path), engine, versions)
+    return ReadRequest(ask.id, parameters, scenario.partitions, str(epoch.path), engine, versions)

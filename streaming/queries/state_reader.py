@@ -146,7 +146,7 @@ class _Store:
         self._spark, self._request, self._batch = spark, request, batch
 
     def metas(self) -> dict[BucketId, _Meta]:
-        """Return every bucket that is wanted, as the state knows it."""
+        """Return every bucket that is requested, as the state knows it."""
         if self._request.engine == "kernel":
             return self._kernel_metas()
         rows = self._read("meta").select("key.*", "value.*").collect()
@@ -173,14 +173,14 @@ class _Store:
         }
 
     def assets(self, metas: dict[BucketId, _Meta]) -> Iterator[tuple[BucketId, str, Asset]]:
-        """Yield the wanted assets by name, at most one more than an answer may hold."""
-        requested = self._request.wanted
+        """Yield the requested assets by name, at most one more than an answer may hold."""
+        parameters = self._request.parameters
         rows = self._read("assets").select("key.*", "user_map_key.*", "user_map_value.*")
         rows = rows.toDF(*COLUMNS, *rows.columns[len(COLUMNS) :]).select(*COLUMNS)
         here = sql.split("bucket", "#")[0].isin([str(each) for each in metas])
-        rows = rows.where(here).where(sql.col("name") > requested.after)
-        if requested.asset is not None:
-            rows = rows.where(sql.col("name") == requested.asset)
+        rows = rows.where(here).where(sql.col("name") > parameters.after)
+        if parameters.asset is not None:
+            rows = rows.where(sql.col("name") == parameters.asset)
         for row in self._decoded(rows.orderBy("name").limit(MOST_ROWS + 1)).toLocalIterator():
             yield self._id(row["bucket"]), row["name"], _asset(row["data"])
 
@@ -197,8 +197,8 @@ class _Store:
         return committed_state(self._spark, self._request.checkpoint, self._batch, variable)
 
     def _is_requested(self, bucket: BucketId) -> bool:
-        wanted, partition = self._request.wanted, _partition(self._request)
-        return bucket.scenario == wanted.scenario and partition in (None, bucket.partition)
+        parameters, partition = self._request.parameters, _partition(self._request)
+        return bucket.scenario == parameters.scenario and partition in (None, bucket.partition)
 
     @staticmethod
     def _id(key: str) -> BucketId:
@@ -206,11 +206,11 @@ class _Store:
 
 
 def _partition(request: ReadRequest) -> int | None:
-    """Return the one partition that is wanted, or None for all."""
-    wanted: ReadState = request.wanted
-    if wanted.asset is not None:
-        return partition_of(wanted.asset.encode(), request.partitions)
-    return wanted.partition
+    """Return the one partition that is requested, or None for all."""
+    parameters: ReadState = request.parameters
+    if parameters.asset is not None:
+        return partition_of(parameters.asset.encode(), request.partitions)
+    return parameters.partition
 
 
 def _asset(data: bytes | str) -> Asset:

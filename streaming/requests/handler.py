@@ -43,20 +43,20 @@ def changed_book(
     now: Unix ms.
     """
     try:
-        wanted = msgspec.convert(ask.parameters, RuleChangeParameters)
+        change = msgspec.convert(ask.parameters, RuleChangeParameters)
     except msgspec.ValidationError as error:
         raise AssignmentRefused(f"parameters: {error}") from None
-    name = wanted.scenario
+    name = change.scenario
     if name not in mine:
         raise AssignmentRefused(f"scenario: expected one of {', '.join(mine)}, got {name[:40]!r}")
     if book.overlay(name).id == ask.id:
         return name, book  # its file was written before the job ended
-    if wanted.base != book.version(name):
+    if change.base != book.version(name):
         raise AssignmentRefused(
             f"{name}: another change came between; look at the rule as it is now, and ask again"
         )
     try:
-        keys = canonical(book.configured[name], wanted.keys)
+        keys = canonical(book.configured[name], change.keys)
         overlay = Overlay(keys, ask.user, ask.reason, now, ask.id)
         return name, book.changed(name, overlay)
     except ScenarioError as error:

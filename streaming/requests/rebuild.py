@@ -121,11 +121,11 @@ class StateRebuild:
         folder = self._home / PREPARED
         folder.delete()
         ready = Prepared(ask.id, next_epoch(self._home).number)
-        wanted = _parameters_of(ask)
-        for name, place in wanted.buckets.items():
+        parameters = _parameters_of(ask)
+        for name, place in parameters.buckets.items():
             if place.snapshot:
                 bucket, last = self._load(name, place, ready.number)
-                if bucket.clock > wanted.bounds.get(name, bucket.clock):
+                if bucket.clock > parameters.bounds.get(name, bucket.clock):
                     raise AssignmentRefused(
                         f"{name}: snapshot: its clock is already past the bound"
                     )
@@ -202,20 +202,20 @@ class StateRebuild:
 
         Raises Refused and BusError.
         """
-        wanted = _parameters_of(ask)
+        parameters = _parameters_of(ask)
         topics = [self._topics.reports(name) for name in scenarios]
         edges = {self._name(at): edge for at, edge in self._bus.offsets(topics).items()}
         for what in ("buckets", "bounds"):
-            if strange := sorted(getattr(wanted, what).keys() - edges.keys()):
+            if strange := sorted(getattr(parameters, what).keys() - edges.keys()):
                 raise AssignmentRefused(
                     f"{what}: expected those of this query, got {strange[0][:80]}"
                 )
-        if any(time > self._clock() + AHEAD_MS for time in wanted.bounds.values()):
+        if any(time > self._clock() + AHEAD_MS for time in parameters.bounds.values()):
             raise AssignmentRefused(
                 "bounds: expected times that are past: what comes now must count"
             )
         for name, (first, end) in edges.items():
-            place = wanted.buckets.get(name, StartPosition())
+            place = parameters.buckets.get(name, StartPosition())
             if place.offset != EARLIEST and not first <= place.offset <= end:
                 raise AssignmentRefused(
                     f"{name}: offset: expected {first} to {end}, as the log is, got {place.offset}"
@@ -236,11 +236,11 @@ class StateRebuild:
 
     def _start(self, ask: Control, edges: Edges, ready: Prepared, into: StoragePath) -> EpochStart:
         """Return how the epoch begins; the states that were prepared move there."""
-        wanted, start = _parameters_of(ask).buckets, EpochStart(ask.id, self._clock())
+        places, start = _parameters_of(ask).buckets, EpochStart(ask.id, self._clock())
         start.bounds = self._bounds(ask, edges)
         shown = self._seen()
         for name, (first, end) in edges.items():
-            place = wanted.get(name, StartPosition())
+            place = places.get(name, StartPosition())
             start.offsets[name] = place.offset
             start.firsts[name] = first if place.offset == EARLIEST else place.offset
             start.ends[name] = end

@@ -43,10 +43,10 @@ class VersionProblem(Exception):
 
 def check_versions(jars_dir: Path, pins: Path = ROOT / "ops" / "jars.toml") -> None:
     """Raise VersionProblem unless pyspark and the connector's jars are the pinned ones."""
-    present, wanted = metadata.version("pyspark"), tomllib.loads(pins.read_text())
-    if present != wanted["pyspark"]:
-        raise VersionProblem(f"pyspark is {present}, expected {wanted['pyspark']}: run make setup")
-    for module in wanted["spark"]["modules"]:
+    present, pinned = metadata.version("pyspark"), tomllib.loads(pins.read_text())
+    if present != pinned["pyspark"]:
+        raise VersionProblem(f"pyspark is {present}, expected {pinned['pyspark']}: run make setup")
+    for module in pinned["spark"]["modules"]:
         _, artifact, version = module.split(":")
         _check_jar(jars_dir / "spark", artifact, version)
 

@@ -175,15 +175,15 @@ class TimerStore:
         self, name: str, time: int | None, current: int, fresh: dict[int, list[str]]
     ) -> None:
         entered = self._assets.slots.get(name)
-        wanted = None if time is None else max(time // SLOT, current)
-        if wanted is not None and entered is not None and current <= entered <= wanted:
+        slot = None if time is None else max(time // SLOT, current)
+        if slot is not None and entered is not None and current <= entered <= slot:
             return
-        if wanted == entered:
+        if slot == entered:
             return
-        if wanted is not None:
-            fresh.setdefault(wanted, []).append(name)
-        self._waiting += (wanted is not None) - (entered is not None)
-        self._assets.move(name, wanted)
+        if slot is not None:
+            fresh.setdefault(slot, []).append(name)
+        self._waiting += (slot is not None) - (entered is not None)
+        self._assets.move(name, slot)
 
     def _append(self, slot: int, names: list[str]) -> None:
         known = self._read.get(slot)

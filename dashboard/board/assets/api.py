@@ -99,11 +99,11 @@ def list_assets(
     if unknown_states(known, state):
         raise invalid("state", f"one of {', '.join(spec.name for spec in known.states)}")
     try:
-        wanted = with_states(known, state, q, now)
+        criteria = with_states(known, state, q, now)
     except FilterError as error:
         raise invalid("q", f"{error} (characters {error.start} to {error.end})") from error
-    wanted = Filter((*wanted.terms, *map(doubt_term, doubt)))
-    find = partial(by_name, known, wanted, now, after=after, limit=limit)
+    criteria = Filter((*criteria.terms, *map(doubt_term, doubt)))
+    find = partial(by_name, known, criteria, now, after=after, limit=limit)
     if via == "database":
         return filtered_by_database(known, find)
     records, more = find()

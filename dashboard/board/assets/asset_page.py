@@ -358,7 +358,7 @@ def _why(scenario: Scenario, asset: str, record: StateValue, now: int) -> dict[s
     votes, details = _votes(scenario, state, why), details_of(record)
     bucket = log_time(scenario.name, state.cause.partition, now)
     known = {vote.agent for vote in state.votes} | {doubt.agent for doubt in state.doubts}
-    unheard = unreported_agents(scenario.name, asset, known)
+    unreported = unreported_agents(scenario.name, asset, known)
     return {
         "scenario": scenario,
         "why": why,
@@ -374,9 +374,9 @@ def _why(scenario: Scenario, asset: str, record: StateValue, now: int) -> dict[s
         "in_doubt": any(one.counts for one in why.doubted),
         "details": details[:MOST_DETAILED],
         "more_details": max(0, len(details) - MOST_DETAILED),
-        "unheard": unheard[:MOST_UNREPORTED],
-        "more_unheard": max(0, len(unheard) - MOST_UNREPORTED),
-        "nothing_heard": is_unreported(scenario, state),
+        "unreported": unreported[:MOST_UNREPORTED],
+        "more_unreported": max(0, len(unreported) - MOST_UNREPORTED),
+        "no_report": is_unreported(scenario, state),
         "then_hold": scenario.hold(why.then or ""),
         "rises": state.pending and _rises(scenario, state),
         "bucket": bucket,

@@ -102,12 +102,12 @@ def overrides(
     if scenario:
         every = every.filter(scenario=scenario)
     own = every.filter(override_user=viewer)
-    wanted = own if mine else every
-    page = page_of_parts(_parts(wanted), MOST, after)
+    shown = own if mine else every
+    page = page_of_parts(_parts(shown), MOST, after)
     return Overrides(
         [_override(known[row.scenario], row.record) for row in page.rows],
         page.following,
-        wanted.count(),
+        shown.count(),
         own.count(),
         every.filter(override_until__lte=now + SOON_MS).count(),
     )

@@ -99,8 +99,8 @@ def _read(rows: QuerySet[AssetState]) -> Iterable[PaletteAsset]:
 
 def _distance(offer: PaletteAsset, text: str) -> tuple[int, int, int, str]:
     """Return a sort key: the name itself first, then those that begin so, then by severity."""
-    name, wanted = offer.asset.casefold(), text.casefold()
-    how = 0 if name == wanted else 1 if name.startswith(wanted) else 2
+    name, typed = offer.asset.casefold(), text.casefold()
+    how = 0 if name == typed else 1 if name.startswith(typed) else 2
     return (how, offer.scenario.severity(offer.state), len(name), offer.asset)
 
 
@@ -176,10 +176,10 @@ def _of(verb: Verb, rest: str, board: str) -> Iterator[Act]:
 def _on_assets(verb: Verb, rest: str) -> Iterator[Act]:
     """Yield the verb for each asset that `rest` names; with a state, if the text ends with one."""
     parts = _parts(rest) if verb.name in WITH_STATE else [(rest, "")]
-    for name, wanted in parts:
+    for name, state in parts:
         for offer in offers(name):
-            spec = _state(offer.scenario, wanted) if wanted else None
-            if wanted and spec is None:
+            spec = _state(offer.scenario, state) if state else None
+            if state and spec is None:
                 continue
             to = f" to {spec.label}" if spec else ""
             query = urlencode({"do": verb.name} | ({"to": spec.name} if spec else {}))
@@ -197,11 +197,11 @@ def _parts(rest: str) -> list[tuple[str, str]]:
 
 def _state(scenario: Scenario, text: str) -> StateSpec | None:
     """Return the one state whose name or label is the text, else begins with it, or None."""
-    wanted = text.casefold()
-    named = [s for s in scenario.states if wanted in (s.name.casefold(), s.label.casefold())]
+    typed = text.casefold()
+    named = [s for s in scenario.states if typed in (s.name.casefold(), s.label.casefold())]
     begun = [
         s for s in scenario.states
-        if s.name.casefold().startswith(wanted) or s.label.casefold().startswith(wanted)
+        if s.name.casefold().startswith(typed) or s.label.casefold().startswith(typed)
     ]  # fmt: skip
     specs = named or begun
     return specs[0] if len(specs) == 1 else None

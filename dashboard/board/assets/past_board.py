@@ -191,13 +191,13 @@ class AsOf:
 
     def _moved(self, narrowed: Narrowed) -> Iterator[Then]:
         """Return the assets that have changed since, as they were, in the past board's order."""
-        wanted = {
+        states = {
             asset: first.state
             for asset, first in self._changed.items()
             if first.state and narrowed.named(asset) and narrowed.state in ("", first.state)
         }
-        since = _since(self.scenario, list(wanted), self.at)
-        rows = (Then(self.scenario, a, state, since.get(a, 0)) for a, state in wanted.items())
+        since = _since(self.scenario, list(states), self.at)
+        rows = (Then(self.scenario, a, state, since.get(a, 0)) for a, state in states.items())
         return iter(sorted(rows, key=lambda row: row.order))
 
     def _stayed(self, narrowed: Narrowed, after: queries.Order | None) -> Iterator[Then]:

@@ -96,12 +96,12 @@ def board_file(request: HttpRequest, form: str) -> HttpResponseBase:
         raise Http404
     text, states = request.GET.get("q", ""), request.GET.getlist("state")[:50]
     try:
-        wanted = with_states(known, states, text[: MAX_TEXT + 1], now_ms())
+        criteria = with_states(known, states, text[: MAX_TEXT + 1], now_ms())
     except FilterError as error:
         return unprocessable(f"q: {error}")
-    record(Actor.of(request), "export.board", scenario=known.name, form=form, filter=str(wanted))
+    record(Actor.of(request), "export.board", scenario=known.name, form=form, filter=str(criteria))
     return attachment(
-        request, written(form, _fields(known), _portions(known, wanted)), known.name, form
+        request, written(form, _fields(known), _portions(known, criteria)), known.name, form
     )
 
 
@@ -115,10 +115,10 @@ def _detail_fields(scenario: Scenario) -> list[str]:
     return [f"detail_{key}" for key in scenario.detail_keys]
 
 
-def _portions(scenario: Scenario, wanted: Filter) -> Iterator[list[Plain]]:
+def _portions(scenario: Scenario, criteria: Filter) -> Iterator[list[Plain]]:
     now, after = now_ms(), ""
     while True:
-        rows, more = by_name(scenario, wanted, now, after=after, limit=PORTION)
+        rows, more = by_name(scenario, criteria, now, after=after, limit=PORTION)
         labels = labels_of(scenario.name, [asset for asset, _ in rows])
         yield [_plain(scenario, state_value(text), labels.get(name, {})) for name, text in rows]
         if more is None:
@@ -182,12 +182,12 @@ def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     if begins is not None and not request.GET.keys() & {"q", "state", "after"}:
         return _beginning(request, begins)
     text = request.GET.get("q", "")[: MAX_TEXT + 1]
-    wanted, problem = _requested_filter(request, known, text)
+    page_filter, problem = _requested_filter(request, known, text)
     view = live_view()
-    if wanted.after is None and request.GET.get("wall") != "1":
-        wanted = replace(wanted, ranking=ranking_of(known, request.GET.get("sort", "")))
-    snapshot = read(known, wanted, view.overlay(known.name))
-    context = _board(request, known, wanted, snapshot)
+    if page_filter.after is None and request.GET.get("wall") != "1":
+        page_filter = replace(page_filter, ranking=ranking_of(known, request.GET.get("sort", "")))
+    snapshot = read(known, page_filter, view.overlay(known.name))
+    context = _board(request, known, page_filter, snapshot)
     context |= {"q": text, "problem": problem, "begins": begins is not None}
     context["doubts"] = [
         _chip(request, text, doubt, snapshot.merged.doubts.get(doubt.name, 0)) for doubt in NAMED
@@ -219,15 +219,15 @@ def _requested_filter(request: HttpRequest, known: Scenario, text: str) -> tuple
 
 
 def _board(
-    request: HttpRequest, known: Scenario, wanted: PageFilter, snapshot: MergedSnapshot
+    request: HttpRequest, known: Scenario, page_filter: PageFilter, snapshot: MergedSnapshot
 ) -> dict[str, Any]:
     now, merged, sort = now_ms(), snapshot.merged, sort_of(known, request.GET.get("sort", ""))
     record_presence(request.user, now)
     context = {
         "scenario": known,
         "tabs": tabs(known.name, snapshot, _filter_text(request)),
-        "filter": wanted,
-        "buttons": _buttons(known, wanted, snapshot),
+        "filter": page_filter,
+        "buttons": _buttons(known, page_filter, snapshot),
         "rows": sorted_rows(known, merged.rows, sort),
         "sort": sort,
         "heads": _heads(request, known, sort),
@@ -243,7 +243,7 @@ def _board(
         "wall": request.GET.get("wall") == "1",
         "reports_topic": topics().reports(known.name),
         "reporter": reporter_of(known.name),
-        **_paging(request, wanted, merged),
+        **_paging(request, page_filter, merged),
     }
     context["boot"] = _boot(context, known, snapshot) | {"user": request.user.get_username()}
     chosen = request.GET.get("asset", "")
@@ -301,19 +301,19 @@ def asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     return render(request, "board/asset.html", context, status=status)
 
 
-def _paging(request: HttpRequest, wanted: PageFilter, merged: Merged) -> dict[str, Any]:
+def _paging(request: HttpRequest, page_filter: PageFilter, merged: Merged) -> dict[str, Any]:
     """Return the totals, and where this page and the next one begin, as tokens and addresses.
 
     A token is "" where there is none.
     """
-    after = request.GET["after"] if wanted.after else ""
+    after = request.GET["after"] if page_filter.after else ""
     return {
         "total": merged.total,
         "total_is_least": merged.least,
         "stopped": merged.stopped is not None,
         "more": merged.total - len(merged.rows),
         "after": after,
-        "after_asset": wanted.after[2] if wanted.after else "",
+        "after_asset": page_filter.after[2] if page_filter.after else "",
         "next_after": merged.next or "",
         "next_address": _address(request, after=merged.next or ""),
         "top_address": _address(request, after=""),
@@ -367,18 +367,20 @@ def _filter_query(request: HttpRequest, known: Scenario) -> str:
     return query.urlencode()
 
 
-def _buttons(known: Scenario, wanted: PageFilter, snapshot: MergedSnapshot) -> list[dict[str, Any]]:
+def _buttons(
+    known: Scenario, page_filter: PageFilter, snapshot: MergedSnapshot
+) -> list[dict[str, Any]]:
     """Return a filter button for each state of the scenario, and for others that are there."""
     counts, acknowledged = snapshot.merged.counts, snapshot.handled.acknowledged
     named = [spec.name for spec in known.states]
     others = sorted(set(counts) - set(named), key=lambda name: (-counts[name], name))[:OTHERS]
-    others += sorted(wanted.states - set(named) - set(others))
+    others += sorted(page_filter.states - set(named) - set(others))
     return [
         {
             "spec": known.spec(name),
             "count": counts.get(name, 0),
             "acknowledged": acknowledged.get(name, 0),
-            "on": name in wanted.states,
+            "on": name in page_filter.states,
         }
         for name in (*named, *others)
     ]

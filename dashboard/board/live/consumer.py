@@ -89,7 +89,7 @@ RENEW_S = 30.0
 RECOUNT_S = 10.0
 # At most so many of these a second: more open sockets wait longer.
 MOST_RECOUNTS = 20
-# How often a socket is told the time and when the job was last heard.
+# How often a socket is told the time and when the job's last heartbeat came.
 BEAT_S = 2.0
 # How often it is looked up whether the session still holds, at the most.
 CHECK_S = 5.0
@@ -303,19 +303,21 @@ class BoardConsumer(AsyncWebsocketConsumer):
 
         For a text that is no filter send why, and keep the former filter.
         """
-        wanted = _requested_filter(ask)
-        if wanted.after is None:
-            wanted = replace(wanted, ranking=ranking_of(self.scenario, ask.sort))
+        page_filter = _requested_filter(ask)
+        if page_filter.after is None:
+            page_filter = replace(page_filter, ranking=ranking_of(self.scenario, ask.sort))
         try:
-            wanted = await read_in_thread(partial(_filtered, self.scenario, ask.q, wanted))
+            page_filter = await read_in_thread(
+                partial(_filtered, self.scenario, ask.q, page_filter)
+            )
         except FilterError as error:
             before = subscription.filter
-            wanted = replace(wanted, q=before.q, terms=before.terms, now=before.now)
+            page_filter = replace(page_filter, q=before.q, terms=before.terms, now=before.now)
             await self._send_problem(problem_of(error))
         else:
             await self._send_problem(NO_PROBLEM)
         if self.subscription is not None:
-            live_view().refilter(subscription, wanted)
+            live_view().refilter(subscription, page_filter)
             if ask.number != self.number:
                 self.number = ask.number
                 live_view().restart(subscription)
@@ -407,8 +409,8 @@ class BoardConsumer(AsyncWebsocketConsumer):
     async def _snapshot(self, subscription: SocketSubscription) -> None:
         view = live_view()
         view.begin(subscription)
-        wanted, number = subscription.filter, self.number  # others may be asked for meanwhile
-        snapshot = await shared_reads().snapshot(self.scenario, wanted)
+        page_filter, number = subscription.filter, self.number  # others may be asked for meanwhile
+        snapshot = await shared_reads().snapshot(self.scenario, page_filter)
         view.settle(subscription, snapshot.rows, snapshot.last, snapshot.offsets, snapshot.stopped)
         await self._ask_to_acknowledge()
         await self.send(snapshot.message(now=now_ms(), seq=self.seq, answers=number).decode())
@@ -486,10 +488,10 @@ def _requested_filter(ask: Ask) -> PageFilter:
     return PageFilter(states, "", ask.rows, ask.watch, order_of_token(ask.after or ""))
 
 
-def _filtered(scenario: Scenario, text: str, wanted: PageFilter) -> PageFilter:
+def _filtered(scenario: Scenario, text: str, page_filter: PageFilter) -> PageFilter:
     """Return what is requested, with its text. Raises FilterError."""
-    rest = {name: getattr(wanted, name) for name in ("rows", "watch", "after", "ranking")}
-    return shown(scenario, wanted.states, text, now_ms(), **rest)
+    rest = {name: getattr(page_filter, name) for name in ("rows", "watch", "after", "ranking")}
+    return shown(scenario, page_filter.states, text, now_ms(), **rest)
 
 
 # ---- routing -------------------------------------------------------------------------------------

@@ -151,12 +151,12 @@ class News(NamedTuple):
     shown: Sequence[LiveRecord]
 
     @classmethod
-    def of(cls, entries: Mapping[str, LiveRecord], wanted: PageFilter) -> News:
+    def of(cls, entries: Mapping[str, LiveRecord], page_filter: PageFilter) -> News:
         """Return what they are to everybody who shows this page: looked up once for all of them."""
         shown = [
-            (wanted.order(entry.row, entry.hand.holds), entry)
+            (page_filter.order(entry.row, entry.hand.holds), entry)
             for entry in entries.values()
-            if entry.row is not None and wanted.shows(entry)
+            if entry.row is not None and page_filter.shows(entry)
         ]
         shown.sort(key=lambda pair: pair[0])
         return cls(entries, [order for order, _ in shown], [entry for _, entry in shown])
@@ -259,7 +259,7 @@ class Feed:
     @classmethod
     def of(
         cls,
-        wanted: PageFilter,
+        page_filter: PageFilter,
         rows: Sequence[Row],
         last: Order | None,
         offsets: Offsets,
@@ -270,8 +270,8 @@ class Feed:
         A page that ends in the board's order was not chosen by a detail: too many match.
         """
         if last is not None and not isinstance(last, RankedPlace):
-            wanted = replace(wanted, ranking=None)
-        return cls(wanted, {row["asset"] for row in rows}, last, not stopped, offsets)
+            page_filter = replace(page_filter, ranking=None)
+        return cls(page_filter, {row["asset"] for row in rows}, last, not stopped, offsets)
 
     def empty_backlog(self) -> Backlog:
         """Return the backlog shared by all sockets that have been sent everything."""

@@ -284,11 +284,11 @@ class LiveView:
         with self._lock:
             subscription.alarm = alarm
 
-    def refilter(self, subscription: SocketSubscription, wanted: PageFilter) -> None:
+    def refilter(self, subscription: SocketSubscription, page_filter: PageFilter) -> None:
         """Show something else to the socket from here on."""
         with self._lock:
-            before, subscription.filter = subscription.filter, wanted
-            if before.page() != wanted.page():
+            before, subscription.filter = subscription.filter, page_filter
+            if before.page() != page_filter.page():
                 subscription.invalidate()
 
 
@@ -297,10 +297,10 @@ def _alarm(subscriptions: Iterable[SocketSubscription], came: Mapping[str, LiveR
     by_alarm: dict[tuple[AlarmStates, Page], list[Raised]] = {}
     for sub in subscriptions:
         if sub.alarm is not None:
-            wanted = (sub.alarm, sub.filter.page())
-            if wanted not in by_alarm:
-                by_alarm[wanted] = raised(came, sub.alarm, sub.filter)
-            sub.alert(by_alarm[wanted])
+            key = (sub.alarm, sub.filter.page())
+            if key not in by_alarm:
+                by_alarm[key] = raised(came, sub.alarm, sub.filter)
+            sub.alert(by_alarm[key])
 
 
 def _handles_otherwise(before: RowMark | None, mark: RowMark) -> bool:

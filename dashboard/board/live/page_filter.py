@@ -219,9 +219,9 @@ def unknown_states(scenario: Scenario, states: Iterable[str]) -> list[str]:
 
 def with_states(scenario: Scenario, states: Iterable[str], text: str, now: int) -> Filter:
     """Return the filter of a text within these states (none: all). Raises FilterError."""
-    wanted = parse(text, scenario, now, _keys(scenario))
+    criteria = parse(text, scenario, now, _keys(scenario))
     some = tuple(Text(name) for name in sorted(named(scenario, states)))
-    return Filter((*wanted.terms, Term("state", some))) if some else wanted
+    return Filter((*criteria.terms, Term("state", some))) if some else criteria
 
 
 def shown(
@@ -253,10 +253,10 @@ def _keys(scenario: Scenario) -> tuple[str, ...] | None:
         return None
 
 
-def filter_of(wanted: Filter, states: frozenset[str], now: int, **rest: Any) -> PageFilter:
+def filter_of(criteria: Filter, states: frozenset[str], now: int, **rest: Any) -> PageFilter:
     """Return the rows that a parsed filter finds; states, now, rest: as for `shown`."""
-    terms = list(wanted.terms)
-    for term in wanted.terms:
+    terms = list(criteria.terms)
+    for term in criteria.terms:
         named = _states(term)
         both = named & states if states else named
         if both:

@@ -168,28 +168,28 @@ def merge(
     stored: StoredPage,
     kept: Mapping[str, Kept],
     newer: Mapping[str, LiveRecord],
-    wanted: PageFilter,
+    page_filter: PageFilter,
     hands: Mapping[str, Hand],
 ) -> Merged:
     """Return the database's rows and what is newer than they are.
 
     kept: what the database has of the newer assets; hands: what handles assets.
     """
-    order = partial(_order, hands, wanted)
+    order = partial(_order, hands, page_filter)
     shown = [row for row in stored.rows if row["asset"] not in newer]
     tally, total = dict(stored.counts), stored.total
     for asset, entry in newer.items():
         before = kept.get(asset, NOTHING).state
         if before:
             tally[before] = tally.get(before, 0) - 1
-            total -= not stored.apart and wanted.matches({"asset": asset, "state": before})
+            total -= not stored.apart and page_filter.matches({"asset": asset, "state": before})
         if entry.row is not None:
             tally[entry.row["state"]] = tally.get(entry.row["state"], 0) + 1
-            total += wanted.matches(entry.row) and wanted.allows(entry)
-            if wanted.shows(entry):
+            total += page_filter.matches(entry.row) and page_filter.allows(entry)
+            if page_filter.shows(entry):
                 shown.append(entry.row)
     shown.sort(key=order)
-    ranked = wanted.ranking is not None
+    ranked = page_filter.ranking is not None
     end = order(shown[LIMIT - 1]) if ranked and len(shown) > LIMIT else None
     follows, stopped = (None, None) if ranked else _cut(shown, order, stored.stopped)
     positive = {state: n for state, n in tally.items() if n > 0}
@@ -198,8 +198,8 @@ def merge(
     return Merged(*fields, ranked, end)
 
 
-def _order(hands: Mapping[str, Hand], wanted: PageFilter, row: Row) -> Order:
-    return wanted.order(row, hands.get(row["asset"], NO_HAND).holds)
+def _order(hands: Mapping[str, Hand], page_filter: PageFilter, row: Row) -> Order:
+    return page_filter.order(row, hands.get(row["asset"], NO_HAND).holds)
 
 
 def _doubts(
@@ -248,7 +248,7 @@ class MergedSnapshot(NamedTuple):
 
 
 def read(
-    scenario: Scenario, wanted: PageFilter, overlay: Mapping[str, LiveRecord]
+    scenario: Scenario, page_filter: PageFilter, overlay: Mapping[str, LiveRecord]
 ) -> MergedSnapshot:
     """Return the database as of one moment, merged with `overlay`, which was read before."""
     name, page, now = scenario.name, queries.BoardResult([], 0), now_ms()
@@ -258,14 +258,16 @@ def read(
         versions = kept_of(name, overlay)
         newer = newer_than(overlay, versions)
         known = handled(scenario, {asset: _state(entry) for asset, entry in newer.items()}, now)
-        if wanted.rows:
-            page = _find(scenario, wanted, newer.keys(), known.ids, now)
+        if page_filter.rows:
+            page = _find(scenario, page_filter, newer.keys(), known.ids, now)
     rows = [row_of(scenario, record) for record in page.records]
     _label(name, rows)
     stored = StoredPage(rows, page.total, counts, page.least, page.stopped, page.apart, doubts)
     judged = {asset: _judged(entry, known) for asset, entry in newer.items()}
-    ranking = wanted.ranking if page.ranked else None
-    merged = merge(stored, versions, judged, replace(wanted, now=now, ranking=ranking), known.hands)
+    ranking = page_filter.ranking if page.ranked else None
+    merged = merge(
+        stored, versions, judged, replace(page_filter, now=now, ranking=ranking), known.hands
+    )
     marks = marks_of(name, [row["asset"] for row in merged.rows])
     unhandled = known.left(scenario, merged.counts)
     return MergedSnapshot(merged, offsets, marks, known, unhandled)
@@ -279,18 +281,18 @@ def _judged(entry: LiveRecord, known: Handled) -> LiveRecord:
 
 def _find(
     scenario: Scenario,
-    wanted: PageFilter,
+    page_filter: PageFilter,
     skip: Collection[str],
     handled: Collection[int],
     now: int,
 ) -> queries.BoardResult:
     """Return the page's rows in the database, and one more, which says whether a page follows."""
-    states, q, terms = sorted(wanted.states), wanted.q, wanted.terms
+    states, q, terms = sorted(page_filter.states), page_filter.q, page_filter.terms
     find = partial(queries.find, scenario.name, states, q)
     if terms is not None:
         find = partial(search.find, scenario, states, terms, now)
-    find = partial(find, skip=skip, handled=handled, ranking=wanted.ranking)
-    return find(after=wanted.after, limit=LIMIT + 1)
+    find = partial(find, skip=skip, handled=handled, ranking=page_filter.ranking)
+    return find(after=page_filter.after, limit=LIMIT + 1)
 
 
 def _label(scenario: str, rows: list[Row]) -> None:
@@ -348,14 +350,14 @@ def _unhandled_by(scenario: Scenario, text: str, labels: Collection[str]) -> Pag
 
 def _badge(
     scenario: Scenario,
-    wanted: PageFilter,
+    page_filter: PageFilter,
     newer: Collection[LiveRecord],
     handled: Collection[int],
 ) -> Badge:
     """Return how many there are of what is unhandled. newer: what the database has not yet."""
-    live = [each for each in newer if wanted.matches(each.row) and wanted.allows(each)]
+    live = [each for each in newer if page_filter.matches(each.row) and page_filter.allows(each)]
     page = search.find(
-        scenario, sorted(wanted.states), wanted.terms or Filter(), wanted.now,
+        scenario, sorted(page_filter.states), page_filter.terms or Filter(), page_filter.now,
         after=None, limit=1, skip={each.asset for each in newer}, handled=handled,
     )  # fmt: skip
     counts = Counter(map(_state, live))
@@ -419,22 +421,22 @@ class SharedReads:
         self._readers = asyncio.Semaphore(READERS)
         self._waiting: dict[Key, asyncio.Task[SharedSnapshot]] = {}
 
-    async def snapshot(self, scenario: Scenario, wanted: PageFilter) -> SharedSnapshot:
+    async def snapshot(self, scenario: Scenario, page_filter: PageFilter) -> SharedSnapshot:
         """Return the page as it is at some moment after this call. Raises DatabaseError."""
-        key = (scenario.name, wanted.page())
+        key = (scenario.name, page_filter.page())
         if key not in self._waiting:
-            self._waiting[key] = asyncio.create_task(self._read(key, scenario, wanted))
+            self._waiting[key] = asyncio.create_task(self._read(key, scenario, page_filter))
         return await asyncio.shield(self._waiting[key])
 
-    async def _read(self, key: Key, scenario: Scenario, wanted: PageFilter) -> SharedSnapshot:
+    async def _read(self, key: Key, scenario: Scenario, page_filter: PageFilter) -> SharedSnapshot:
         async with self._readers:
             del self._waiting[key]  # who asks from here on wants what is newer
-            return await read_in_thread(partial(_snapshot, scenario, wanted))
+            return await read_in_thread(partial(_snapshot, scenario, page_filter))
 
 
-def _snapshot(scenario: Scenario, wanted: PageFilter) -> SharedSnapshot:
+def _snapshot(scenario: Scenario, page_filter: PageFilter) -> SharedSnapshot:
     view = live_view()
-    snapshot = read(scenario, wanted, view.overlay(scenario.name))
+    snapshot = read(scenario, page_filter, view.overlay(scenario.name))
     return SharedSnapshot.of(snapshot, causes(scenario.name, view))
 
 

@@ -177,7 +177,7 @@ def _body(view: LiveView, known: dict[str, Scenario], current: str, now: int) ->
     return msgspec.json.encode(
         {
             "type": "beat",
-            "heard": view.heartbeat_at,
+            "heartbeat_at": view.heartbeat_at,
             "badges": badges,
             "tabs": tabs,
             "problems": find_problems(facts, boards, current, now),

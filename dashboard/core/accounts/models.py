@@ -190,8 +190,8 @@ def keep_draft(request: HttpRequest, kind: str, data: Mapping[str, str | Sequenc
 def find_draft(request: HttpRequest, kind: str) -> QueryDict | None:
     """Return the draft that the address refers to; None if there is none of this user's."""
     try:
-        wanted = UUID(request.GET.get("draft", ""))
+        key = UUID(request.GET.get("draft", ""))
     except ValueError:
         return None
-    draft = Draft.objects.filter(pk=wanted, user=user_of(request), kind=kind).first()
+    draft = Draft.objects.filter(pk=key, user=user_of(request), kind=kind).first()
     return QueryDict(draft.data) if draft else None

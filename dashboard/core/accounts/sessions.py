@@ -254,12 +254,12 @@ def end_all(user: User, but: str | None = None) -> int:
 
     This includes sessions that began before sessions were recorded: all sessions are searched.
     """
-    wanted, spared, store = str(user.pk), filed_under(but), SessionStore()
+    user_id, spared, store = str(user.pk), filed_under(but), SessionStore()
     ended = 0
     for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator(500):
         if session.session_key == spared:
             continue
-        if store.decode(session.session_data).get("_auth_user_id") == wanted:
+        if store.decode(session.session_data).get("_auth_user_id") == user_id:
             session.delete()
             ended += 1
     UserSession.objects.filter(user=user).exclude(session_key=spared).delete()

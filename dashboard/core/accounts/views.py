@@ -124,9 +124,9 @@ def _issued(form: TokenForm, user: User, now: datetime) -> str:
     """Return the new token, or an empty string if the form has errors."""
     if not form.is_valid():
         return ""
-    wanted = form.cleaned_data
+    data = form.cleaned_data
     try:
-        return tokens.issue(user, now, wanted["label"], wanted["scopes"], form.expires_at(now))
+        return tokens.issue(user, now, data["label"], data["scopes"], form.expires_at(now))
     except tokens.TooManyTokens as error:
         LIMITED.labels("tokens").inc()
         form.add_error(None, str(error))

@@ -1,6 +1,6 @@
 """Problems that keep the board from being fresh, and what to do about them.
 
-A pure function over what a web process has heard; that a browser is cut off only the browser
+A pure function over what a web process has received; that a browser is cut off only the browser
 knows. Times in Unix ms.
 """
 
@@ -208,12 +208,12 @@ def find_problems(
         return [_refused(facts.refusal)]
     if web := _web(facts, now):
         return web
-    wanted = [scenario for scenario in scenarios if current in ("", scenario.name)]
+    judged = [scenario for scenario in scenarios if current in ("", scenario.name)]
     problems = [*_paused(facts, current), *_database(facts, now)]
     if facts.pauses:
-        facts, wanted = _going_on(facts, wanted)
-    if wanted or not facts.pauses:
-        problems += _by_job(facts, wanted, now)
+        facts, judged = _going_on(facts, judged)
+    if judged or not facts.pauses:
+        problems += _by_job(facts, judged, now)
     return sorted(problems, key=lambda each: (not each["stale"], ORDER.index(each["kind"])))
 
 
@@ -249,12 +249,12 @@ def _paused(facts: Facts, current: str) -> list[BoardProblem]:
     ]
 
 
-def _going_on(facts: Facts, wanted: Sequence[Scenario]) -> tuple[Facts, list[Scenario]]:
+def _going_on(facts: Facts, scenarios: Sequence[Scenario]) -> tuple[Facts, list[Scenario]]:
     """Return the facts and scenarios of the queries that nobody has stopped: they are judged as
     ever."""
     queries = _queries(facts)
     beats = {n: beat for n, beat in facts.beats.items() if beat.query not in facts.pauses}
-    going = [s for s in wanted if queries.get(s.name, "") not in ("", *facts.pauses)]
+    going = [s for s in scenarios if queries.get(s.name, "") not in ("", *facts.pauses)]
     return replace(facts, beats=beats), going
 
 
@@ -275,16 +275,16 @@ def _asked(kind: Kind, what: str, pause: Pause, todo: str) -> BoardProblem:
     return made
 
 
-def _fresh(facts: Facts, wanted: Sequence[Scenario], now: int) -> list[BoardProblem]:
+def _fresh(facts: Facts, scenarios: Sequence[Scenario], now: int) -> list[BoardProblem]:
     """Return the problems while the job sends heartbeats."""
     problems = []
-    for scenario in wanted:
+    for scenario in scenarios:
         problems += _agents(facts, scenario, now)
     return [
-        *_dropped(facts, wanted),
-        *_ahead(facts, wanted),
-        *_slow_brokers(facts, wanted),
-        *_late(facts, wanted, now),
+        *_dropped(facts, scenarios),
+        *_ahead(facts, scenarios),
+        *_slow_brokers(facts, scenarios),
+        *_late(facts, scenarios, now),
         *problems,
     ]
 
@@ -315,12 +315,12 @@ def _web(facts: Facts, now: int) -> list[BoardProblem]:
     ]
 
 
-def _by_job(facts: Facts, wanted: Sequence[Scenario], now: int) -> list[BoardProblem]:
+def _by_job(facts: Facts, scenarios: Sequence[Scenario], now: int) -> list[BoardProblem]:
     """Return the problems of these scenarios, job by job: one that is silent says nothing of what
     another carries."""
     problems: list[BoardProblem] = []
-    for job in dict.fromkeys(facts.carrier(scenario.name) for scenario in wanted) or [MAIN]:
-        mine, own = [s for s in wanted if facts.carrier(s.name) == job], facts.of_job(job)
+    for job in dict.fromkeys(facts.carrier(scenario.name) for scenario in scenarios) or [MAIN]:
+        mine, own = [s for s in scenarios if facts.carrier(s.name) == job], facts.of_job(job)
         problems += _silent_job(own, mine, now) or _fresh(own, mine, now)
     return problems
 
@@ -330,14 +330,15 @@ def _silent_job(facts: Facts, mine: Sequence[Scenario], now: int) -> list[BoardP
     that it is to carry, of those that are looked at."""
     job = facts.carrier(mine[0].name) if mine else MAIN
     whose = mine[0].name if mine and facts.jobs else ""
-    heard = max((beat.received_at for beat in facts.beats.values()), default=None)
-    if heard is not None and now - heard <= (REBUILD_SILENT_MS if facts.rebuilds else SILENT_MS):
+    last_beat = max((beat.received_at for beat in facts.beats.values()), default=None)
+    silent_ms = REBUILD_SILENT_MS if facts.rebuilds else SILENT_MS
+    if last_beat is not None and now - last_beat <= silent_ms:
         return []
-    if heard is not None and now - max(facts.starts.values(), default=0) <= BEGIN_MS:
+    if last_beat is not None and now - max(facts.starts.values(), default=0) <= BEGIN_MS:
         what, todo = f"{_subject(job)} is starting", "States are as of then."
-        return [lasting_problem("job", what, heard, todo, scenario=whose)]
+        return [lasting_problem("job", what, last_beat, todo, scenario=whose)]
     what, todo = f"{_subject(job)} has not answered", "States are as of then."
-    if heard is None:
+    if last_beat is None:
         what = f"No heartbeat has come from {words_of(job)} yet"
         todo = "No report counts until it runs."
     details = (
@@ -345,7 +346,9 @@ def _silent_job(facts: Facts, mine: Sequence[Scenario], now: int) -> list[BoardP
         "of the data folder."
     )
     return [
-        lasting_problem("job", what, heard, todo, call=IF_IT_LASTS, details=details, scenario=whose)
+        lasting_problem(
+            "job", what, last_beat, todo, call=IF_IT_LASTS, details=details, scenario=whose
+        )
     ]
 
 

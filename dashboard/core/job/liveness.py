@@ -301,8 +301,8 @@ class Signs:
         with self._lock:
             self._mark(place, offset, at)
             ahead, since = self._ahead(beat)
-            heard = Beat(at, beat.log_time, beat.query, ahead, since, beat.epoch, beat.epoch)
-            self._keep(beat.bucket, heard)
+            received = Beat(at, beat.log_time, beat.query, ahead, since, beat.epoch, beat.epoch)
+            self._keep(beat.bucket, received)
             self._paces.record(beat, at)
             if beat.records > beat.dead_letters:
                 self._reports.setdefault(beat.scenario, Reports()).record(at)

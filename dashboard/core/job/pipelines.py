@@ -197,8 +197,10 @@ def test_each_report_is_passed_on_and_ticks_are_not(spark: SparkSession) -> None
     ]
     result = $function(spark.createDataFrame(rows, SCHEMA))
     value = '{"type":"report","agent":"station-1","state":"received"}'
-    wanted = [Row(key="order-7", value=value, id=f"orders.reports/0/{offset}") for offset in (3, 5)]
-    assertDataFrameEqual(result, spark.createDataFrame(wanted))
+    expected = [
+        Row(key="order-7", value=value, id=f"orders.reports/0/{offset}") for offset in (3, 5)
+    ]
+    assertDataFrameEqual(result, spark.createDataFrame(expected))
 ''')
 
 

@@ -161,17 +161,17 @@ def unwatched_since(scenario: Scenario, now: int) -> int | None:
 
 
 Beats = Mapping[str, tuple[int, Heartbeat]]
-"""By bucket: when its newest heartbeat was heard, and what it told."""
+"""By bucket: when its newest heartbeat was received, and what it says."""
 
 
 def newest_beats(now: int) -> Beats:
     """Return the newest heartbeats: as this process hears them, else as the database has them."""
     with process_signs().paces() as paces:
-        heard = dict(paces.newest)
+        received = dict(paces.newest)
     reached = process_signs().facts().reached
-    if reached is not None and now - reached <= WEB_LATE_MS and heard.keys() >= _all_buckets():
-        return heard
-    return heard | {row.bucket: _of_row(row) for row in BucketStatus.objects.all()}
+    if reached is not None and now - reached <= WEB_LATE_MS and received.keys() >= _all_buckets():
+        return received
+    return received | {row.bucket: _of_row(row) for row in BucketStatus.objects.all()}
 
 
 def _all_buckets() -> set[str]:
@@ -259,7 +259,7 @@ def _query(name: str) -> dict[str, Any]:
     last = reports[0]
     words = reports.filter(batch="").first()
     batch = reports.exclude(batch="").first()
-    heard = BucketStatus.objects.carried_by(name).order_by("-received_at").first()
+    newest = BucketStatus.objects.carried_by(name).order_by("-received_at").first()
     return {
         "query": name,
         "job": job_of(name),
@@ -268,7 +268,7 @@ def _query(name: str) -> dict[str, Any]:
         "epoch": last.epoch,
         "since": last.since or _since(reports, last),
         "reported_at": last.at,
-        "heartbeat_at": heard.received_at if heard else None,
+        "heartbeat_at": newest.received_at if newest else None,
         "restarts": restarts(name, now_ms()).n,
         "message": words.message if words and words.status == last.status else "",
         "batch": {"reported_at": batch.at, **json.loads(batch.batch)} if batch else None,

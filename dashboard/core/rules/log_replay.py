@@ -173,7 +173,7 @@ def _feed(
     stalled_s: float,
 ) -> int:
     done, total = 0, sum(end - replays[place].next_offset for place, end in ends.items())
-    heard = time.monotonic()
+    received_at = time.monotonic()
     while any(reader.positions()[place] < end for place, end in ends.items()):
         messages = reader.poll(1, BATCH)
         for gap in reader.gaps:
@@ -185,8 +185,8 @@ def _feed(
                 done += 1
         progress(min(done, total), total)
         if messages:
-            heard = time.monotonic()
-        elif time.monotonic() - heard > stalled_s:
+            received_at = time.monotonic()
+        elif time.monotonic() - received_at > stalled_s:
             raise Unavailable(f"nothing arrives for {stalled_s:g} s, {done:,} of {total:,} read")
     return done
 

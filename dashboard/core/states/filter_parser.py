@@ -221,8 +221,8 @@ class _Reader:
     def _bare(self, key: str) -> Atom:
         match = _BARE.match(self.text, self.at)
         if match is None:
-            wanted = f"expected a value after {key}:" if key else "expected a part of the name"
-            raise FilterError(wanted, max(0, self.at - 1), max(1, self.at))
+            message = f"expected a value after {key}:" if key else "expected a part of the name"
+            raise FilterError(message, max(0, self.at - 1), max(1, self.at))
         start, self.at = self.at, match.end()
         return _split(key, match[0], start, key in self.votes)
 

@@ -544,8 +544,8 @@ def fetched(select: str, scenario: str, assets: Collection[str]) -> list[tuple[A
 
 
 _EACH = """\
-SELECT kept.* FROM json_array_elements_text(%s::json) AS wanted (name)
-CROSS JOIN LATERAL ({} AND asset = wanted.name OFFSET 0) AS kept"""
+SELECT kept.* FROM json_array_elements_text(%s::json) AS requested (name)
+CROSS JOIN LATERAL ({} AND asset = requested.name OFFSET 0) AS kept"""
 """Looks up each name by itself. While a table has just begun to grow and has no statistics yet,
 PostgreSQL might otherwise compare every row with every name."""
 

@@ -99,13 +99,15 @@ def preview(rule: RuleValue, since: int, until: int) -> Preview:
     rows, more = _incidents(rule, since, until)
     findings = _findings(rule, since, until)
     labels = _labels(rows)
-    wanted = [row for row in rows if rule.matches_labels(labels.get((row.scenario, row.asset), {}))]
-    events = [*_events(wanted, labels, since, until), *_agent_events(findings, until)]
+    matching = [
+        row for row in rows if rule.matches_labels(labels.get((row.scenario, row.asset), {}))
+    ]
+    events = [*_events(matching, labels, since, until), *_agent_events(findings, until)]
     events.sort(key=lambda event: event.at)
     assets: Assets = {}
-    for row in wanted:
+    for row in matching:
         assets.setdefault(row.scenario, set()).add(row.asset)
-    begin = min((row.began_at for row in wanted), default=since)
+    begin = min((row.began_at for row in matching), default=since)
     world = World(scenarios(), Holds(assets, begin, until + 1).why)
     rehearsal = Rehearsal(rule, world)
     played = [each for each in rehearsal.play(events, until) if each.at >= since]
@@ -136,8 +138,8 @@ def _findings(rule: RuleValue, since: int, until: int) -> list[AgentFinding]:
     kinds = [kind for kind, name in AGENT_KIND_OF.items() if name in rule.agents]
     names = rule.scenarios or tuple(scenarios())
     rows = AgentFinding.objects.filter(found_at__gte=since, found_at__lt=until, kind__in=kinds)
-    wanted = [name for name in names if name in scenarios()]
-    return list(rows.filter(scenario__in=wanted).order_by("-found_at", "-pk")[:MOST_INCIDENTS])
+    known = [name for name in names if name in scenarios()]
+    return list(rows.filter(scenario__in=known).order_by("-found_at", "-pk")[:MOST_INCIDENTS])
 
 
 def _agent_events(rows: Iterable[AgentFinding], until: int) -> Iterator[Event]:

@@ -113,7 +113,7 @@ def _waits(notice: Notice, rule: int | str) -> str:
     return f"waits:{notice.pk}:{rule}"
 
 
-def store_unwanted(notice: Notice, why: str, now: int) -> None:
+def store_unreported(notice: Notice, why: str, now: int) -> None:
     """Store that no rule reports a run, and why."""
     Message.objects.create(
         kind=TASK,
@@ -359,4 +359,4 @@ class _Turn:
         run.outcome = RULE_OFF if run.row.held else NO_RULE
         self.counts[DECIDED, run.outcome] += 1
         if run.outcome == NO_RULE:
-            store_unwanted(run.row, OUTCOMES[NO_RULE], self.now)
+            store_unreported(run.row, OUTCOMES[NO_RULE], self.now)

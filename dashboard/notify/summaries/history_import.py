@@ -86,7 +86,7 @@ class HistoryImport:
     _firsts: dict[str, int | None] = field(default_factory=dict)
 
     def read(self, lines: Iterable[bytes], progress: Callable[[int], None]) -> None:
-        """Check the lines of a file, and write their history if that is wanted.
+        """Check the lines of a file, and write their history if that is requested.
 
         progress: is called with the bytes read so far. Raises ImportProblem at the first line that
         is wrong; with `apply`, the assets before it are written then.
@@ -188,7 +188,7 @@ class HistoryImport:
     # ---- one asset ----------------------------------------------------------------------------
 
     def _take(self, scenario: Scenario, own: list[PastChange]) -> None:
-        """Count the changes of an asset, and write them if that is wanted."""
+        """Count the changes of an asset, and write them if that is requested."""
         first, asset = own[0], own[0].asset
         if len(own) > MOST_OF_ASSET:
             expected = f"at most {MOST_OF_ASSET:,} changes of one asset"

@@ -124,9 +124,9 @@ def gaps_between(scenario: str, begin: int, end: int) -> Gaps:
     including one that is still going on."""
     rows = Gap.objects.filter(scenario=scenario, begin__lt=end, end__gt=begin)
     gaps = list(rows.values_list("begin", "end"))
-    heard = newest_heartbeats([scenario]).get(scenario)
-    if heard is not None and now_ms() - heard > GAP_MS:
-        gaps.append((heard, end))
+    received_at = newest_heartbeats([scenario]).get(scenario)
+    if received_at is not None and now_ms() - received_at > GAP_MS:
+        gaps.append((received_at, end))
     return merged([(max(low, begin), min(high, end)) for low, high in gaps if low < end])
 
 

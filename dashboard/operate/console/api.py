@@ -146,7 +146,7 @@ def get_job(request: ApiRequest) -> Any:
 
 
 class ViewOut(Schema):
-    """How this process's copy of a view fares. read, wanted: records read and to be read until it
+    """How this process's copy of a view fares. read, total: records read and to be read until it
     has caught up; lag: records that it has not read now; as_of: it has all that the topic held
     then, Unix ms; refused: records that can stand in no table; restarts: how often the copy began
     anew, because the topic was another."""
@@ -161,7 +161,7 @@ class ViewOut(Schema):
     max_bytes: int
     partitions: int
     read: int
-    wanted: int
+    total: int
     lag: int
     as_of: int | None
     refused: dict[Refusal, int]
@@ -217,12 +217,12 @@ def get_view(
     table = _known(view)
     state = _ready(table)
     place = _bytes_of(after, "after", "`next` of a page") if after else None
-    wanted = TopicRowFilter(key, not_empty, matches)
+    criteria = TopicRowFilter(key, not_empty, matches)
     try:
-        test = wanted.test()
+        test = criteria.test()
     except BadExpression as error:
         raise invalid("matches", str(error)) from None
-    page = table.page(test, limit, place, MOST_BYTES, wanted.prefix())
+    page = table.page(test, limit, place, MOST_BYTES, criteria.prefix())
     following = None if page.following is None else urlsafe_b64encode(page.following).decode()
     return {"items": list(map(_row, page.rows)), "next": following, "as_of": state.as_of}
 
@@ -237,10 +237,10 @@ def get_view_row(
     """The row of one key."""
     table = _known(view)
     state = _ready(table)
-    wanted = key.encode(errors="surrogateescape")
+    encoded = key.encode(errors="surrogateescape")
     if key_form == "base64":
-        wanted = _bytes_of(key, "key", "the key in Base64")
-    row = table.row(wanted)
+        encoded = _bytes_of(key, "key", "the key in Base64")
+    row = table.row(encoded)
     if row is None:
         raise Problem(404, "unknown-key", f"View {view} has no key {key!r}.")
     return _row(row) | {"as_of": state.as_of}
@@ -302,7 +302,7 @@ def _plain(table: ViewTable, state: CopyState) -> dict[str, Any]:
         "max_bytes": view.max_bytes,
         "partitions": state.partitions,
         "read": state.read,
-        "wanted": state.wanted,
+        "total": state.total,
         "lag": state.lag,
         "as_of": state.as_of,
         "refused": state.refused,

@@ -96,7 +96,7 @@ class BatchFigures:
 class Live:
     """A query's newest heartbeats, summed over buckets; behind: of its slowest clock, ms."""
 
-    heard: int
+    heartbeat_at: int
     buckets: int
     assets: int
     timers: int
@@ -176,7 +176,7 @@ def names() -> set[str]:
 
 
 Beats = list[tuple[int, BucketStatus]]
-"""Of each bucket when it was heard last, and what the database has of it."""
+"""Of each bucket when its last heartbeat was received, and what the database has of it."""
 
 
 def _beats() -> Beats:
@@ -184,10 +184,10 @@ def _beats() -> Beats:
 
     This process may have received one later than the database.
     """
-    heard = process_signs().facts().beats
+    received = process_signs().facts().beats
     beats = []
     for row in BucketStatus.objects.all():
-        here = heard.get(row.bucket)
+        here = received.get(row.bucket)
         beats.append((max(row.received_at, here.received_at if here else 0), row))
     return beats
 
@@ -195,7 +195,7 @@ def _beats() -> Beats:
 def _query(last: JobProgress, beats: Beats, now: int) -> Query:
     live = _live(beats, now)
     reports = JobProgress.objects.filter(query=last.query).order_by("-id")
-    state, since, why = judge(last, live.heard if live else None, now)
+    state, since, why = judge(last, live.heartbeat_at if live else None, now)
     if not why and (words := reports.filter(batch="", status=last.status).first()) is not None:
         why = words.message
     batches = (batch for row in reports.exclude(batch="")[:BATCHES] if (batch := read(row)))
@@ -206,18 +206,18 @@ def _query(last: JobProgress, beats: Beats, now: int) -> Query:
     )  # fmt: skip
 
 
-def judge(last: JobProgress, heard: int | None, now: int) -> tuple[State, int, str]:
+def judge(last: JobProgress, heartbeat_at: int | None, now: int) -> tuple[State, int, str]:
     """Return a query's state, since when, and why where that is not what it reported itself.
 
-    heard: its newest heartbeat, or None.
+    heartbeat_at: when its newest heartbeat was received, or None.
     """
     since = last.since or last.at
     match last.status:
         case "running" | "catching-up":
-            if now - max(heard or 0, since + GRACE_MS - SILENT_MS) > SILENT_MS:
+            if now - max(heartbeat_at or 0, since + GRACE_MS - SILENT_MS) > SILENT_MS:
                 why = "no heartbeat since then, though it reported no problem"
-                return "stalled", heard or since, why
-            if now - (heard or 0) > SILENT_MS:
+                return "stalled", heartbeat_at or since, why
+            if now - (heartbeat_at or 0) > SILENT_MS:
                 return "restarting", since, "it has started, and its first heartbeat is yet to come"
             return ("running" if last.status == "running" else "catching-up"), since, ""
         case "stopped":
@@ -235,9 +235,9 @@ def judge(last: JobProgress, heard: int | None, now: int) -> tuple[State, int, s
 def _live(beats: Beats, now: int) -> Live | None:
     if not beats:
         return None
-    fresh = [(heard, beat) for heard, beat in beats if now - heard <= SILENT_MS]
+    fresh = [(at, beat) for at, beat in beats if now - at <= SILENT_MS]
     return Live(
-        heard=max(heard for heard, _ in beats),
+        heartbeat_at=max(at for at, _ in beats),
         buckets=len(beats),
         assets=sum(beat.assets for _, beat in beats),
         timers=sum(beat.timers for _, beat in beats),
@@ -249,10 +249,10 @@ def _live(beats: Beats, now: int) -> Live | None:
 def _topics(query: str, beats: Beats, now: int) -> tuple[list[TopicStatus], list[TopicStatus]]:
     """Return the topics that the query reads and writes, by buckets with heartbeats."""
     known, of = topics(), scenarios()
-    heard: dict[str, dict[int, bool]] = {}
+    fresh: dict[str, dict[int, bool]] = {}
     for at, beat in beats:
-        heard.setdefault(beat.scenario, {})[beat.partition] = now - at <= SILENT_MS
-    carried = {name: parts for name, parts in sorted(heard.items()) if name in of}
+        fresh.setdefault(beat.scenario, {})[beat.partition] = now - at <= SILENT_MS
+    carried = {name: parts for name, parts in sorted(fresh.items()) if name in of}
     shown = {name: sorted(parts.items()) for name, parts in carried.items()}
     reads = [TopicStatus(known.reports(name), parts) for name, parts in shown.items()]
     writes = [

@@ -149,18 +149,18 @@ class NoWindows(Exception):
 
 
 class WindowPrintout:
-    """Prints the windows of the clients that are wanted, of which none is over for long."""
+    """Prints the windows of the clients that are selected, of which none is over for long."""
 
     def __init__(
         self,
-        wanted: Callable[[str], bool],
+        passes: Callable[[str], bool],
         write: Callable[[str], object],
         remark: Callable[[str], object],
         clock: Clock,
     ) -> None:
-        """wanted: whether a client's windows are; write: of lines; remark: of what is said beside
-        them."""
-        self._wanted, self._write, self._remark, self._clock = wanted, write, remark, clock
+        """passes: whether a client's windows are printed; write: of lines; remark: of what is said
+        beside them."""
+        self._passes, self._write, self._remark, self._clock = passes, write, remark, clock
         self._first = clock() - SHOWN_MS
         self._fullest: list[tuple[int, ClientWindow]] = []
         self._others = 0
@@ -204,7 +204,7 @@ class WindowPrintout:
     def _gather(self, windows: Iterable[ClientWindow]) -> None:
         """Keep the fullest windows for the next lines, and count the others."""
         for one in windows:
-            if one.end < self._first or not self._wanted(one.client):
+            if one.end < self._first or not self._passes(one.client):
                 continue
             heapq.heappush(self._fullest, (one.actions, one))
             if len(self._fullest) > MOST_LINES:

@@ -195,9 +195,9 @@ def _of(scenario: Scenario, log_edges: PartitionEdges, beats: Beats, now: int) -
     return partition_rows
 
 
-def _lag(end: int | None, heard: tuple[int, Heartbeat] | None) -> int | None:
+def _lag(end: int | None, beat: tuple[int, Heartbeat] | None) -> int | None:
     """Return how many records the bucket has not applied, or None where that is not known."""
-    return None if end is None or heard is None else max(0, end - heard[1].offset - 1)
+    return None if end is None or beat is None else max(0, end - beat[1].offset - 1)
 
 
 # ---- for programs -------------------------------------------------------------------------------

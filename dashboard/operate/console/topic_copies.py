@@ -211,7 +211,7 @@ def missing_views() -> list[str]:
     """Return the views that have not caught up with their topics yet, in words."""
     states = {name: table.state() for name, table in copies().items()}
     return [
-        f"view {name}: {state.read} of {state.wanted} records read"
+        f"view {name}: {state.read} of {state.total} records read"
         for name, state in states.items()
         if state.status == "catching-up"
     ]
@@ -222,7 +222,7 @@ def why_not(table: ViewTable, state: CopyState) -> str:
     view = table.view
     reasons = {
         "not-followed": "This process keeps no views: only `manage.py serve` does.",
-        "catching-up": f"{state.read:,} of {state.wanted:,} records of {view.topic} are read.",
+        "catching-up": f"{state.read:,} of {state.total:,} records of {view.topic} are read.",
         "topic-absent": f"There is no topic {view.topic}. It is looked for every second.",
         "too-large": (
             f"{view.topic} has more than {view.max_records:,} keys or {view.max_bytes:,} bytes: "

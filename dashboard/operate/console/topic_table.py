@@ -61,7 +61,7 @@ class TablePage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CopyState:
-    """How a copy fares. read, wanted: records read and to be read until it has caught up, counted
+    """How a copy fares. read, total: records read and to be read until it has caught up, counted
     by offsets; lag: how many it has not read now. as_of: the copy has all that the topic held at
     this time, Unix ms. refused: records that can stand in no table, by reason. restarts: how often
     it began anew."""
@@ -71,7 +71,7 @@ class CopyState:
     size: int
     partitions: int
     read: int
-    wanted: int
+    total: int
     lag: int
     as_of: int | None
     refused: Mapping[Refusal, int]
@@ -80,7 +80,7 @@ class CopyState:
 
 @dataclass(slots=True)
 class _Partition:
-    """begin, end: the log's edges as last heard; goal: the end when the copy was begun."""
+    """begin, end: the log's edges as last received; goal: the end when the copy was begun."""
 
     begin: int
     end: int
@@ -270,7 +270,7 @@ class ViewTable:
                 size=self._size,
                 partitions=len(self._partitions),
                 read=sum(max(0, min(part.position, part.goal) - part.begin) for part in parts),
-                wanted=sum(max(0, part.goal - part.begin) for part in parts),
+                total=sum(max(0, part.goal - part.begin) for part in parts),
                 lag=sum(max(0, part.end - part.position) for part in parts),
                 as_of=self._as_of,
                 refused=dict(self._refused),
@@ -342,13 +342,13 @@ class TopicRowFilter(NamedTuple):
     matches: str = ""
 
     def test(self) -> Callable[[TopicRow], bool]:
-        """Return a function that says whether a row is wanted. Raises BadExpression."""
+        """Return a function that says whether a row passes. Raises BadExpression."""
         tests = [matcher(self.keys)] if self.keys else []
         tests += [expression(self.matches)] if self.matches else []
         return lambda row: all(passes(row.key) for passes in tests) and self._has_value(row)
 
     def prefix(self) -> bytes:
-        """Return what the keys of all wanted rows begin with."""
+        """Return what the keys of all rows that pass begin with."""
         return re.split(r"[*?\[]", self.keys, maxsplit=1)[0].encode(errors="surrogateescape")
 
     def _has_value(self, row: TopicRow) -> bool:

@@ -204,8 +204,8 @@ def _key(request: HttpRequest, among: list[Partition]) -> dict[str, Any]:
     context = {"form": form}
     if not form.is_valid():
         return context | {"way": None, "address": request.path}
-    wanted = form.cleaned_data
-    way = look_up(scenarios()[wanted["scenario"]], wanted["asset"], among)
+    data = form.cleaned_data
+    way = look_up(scenarios()[data["scenario"]], data["asset"], among)
     return context | {"way": way, "address": request.get_full_path()}
 
 
@@ -366,8 +366,8 @@ def view(request: HttpRequest, name: str) -> HttpResponse:
 
 def _rows(table: ViewTable, form: RowFilterForm) -> dict[str, Any]:
     after = form.cleaned_data["after"]
-    wanted = form.criteria()
-    page = table.page(wanted.test(), PAGE_SIZE, after, prefix=wanted.prefix())
+    criteria = form.criteria()
+    page = table.page(criteria.test(), PAGE_SIZE, after, prefix=criteria.prefix())
     following = "" if page.following is None else page.following.hex()
     place = form.data.get("after", "")
     return {

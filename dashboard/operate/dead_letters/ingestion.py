@@ -218,10 +218,10 @@ def _known(letters: Mapping[tuple[str, int, int], Any]) -> set[tuple[str, int, i
     for topic, partition, offset in letters:
         offsets.setdefault((topic, partition), []).append(offset)
     known = set()
-    for (topic, partition), wanted in offsets.items():
-        for at in range(0, len(wanted), CHUNK):
+    for (topic, partition), own in offsets.items():
+        for at in range(0, len(own), CHUNK):
             rows = DeadLetter.objects.filter(
-                topic=topic, partition=partition, offset__in=wanted[at : at + CHUNK]
+                topic=topic, partition=partition, offset__in=own[at : at + CHUNK]
             )
             known |= {
                 (topic, partition, offset) for offset in rows.values_list("offset", flat=True)

@@ -114,10 +114,10 @@ class LetterFilter:
         return urlencode({"q": self.asked.changed(key, *values), "sort": self.sort})
 
 
-def page(wanted: LetterFilter, size: int = PAGE) -> Page[DeadLetter]:
+def page(criteria: LetterFilter, size: int = PAGE) -> Page[DeadLetter]:
     """Return one page of letters without their bytes; the next begins after its last id."""
-    order = ListOrder(ORDERS[wanted.sort.lstrip("-")], wanted.sort.startswith("-"))
-    return page_after(_without_bytes(wanted.rows()), order, size, wanted.after)
+    order = ListOrder(ORDERS[criteria.sort.lstrip("-")], criteria.sort.startswith("-"))
+    return page_after(_without_bytes(criteria.rows()), order, size, criteria.after)
 
 
 def _without_bytes(rows: QuerySet[DeadLetter]) -> QuerySet[DeadLetter]:
@@ -147,17 +147,17 @@ class LetterCounts:
     """Letters from before the histogram's first hour."""
 
 
-def figures(wanted: LetterFilter, now: int) -> LetterCounts:
+def figures(criteria: LetterFilter, now: int) -> LetterCounts:
     """Return the figures for a filter at `now` (Unix ms)."""
-    statuses = _counts(wanted.rows("status"), "status")
-    bars, before = _histogram(wanted, now)
-    newest = wanted.rows().order_by("-id").values_list("id", flat=True).first()
+    statuses = _counts(criteria.rows("status"), "status")
+    bars, before = _histogram(criteria, now)
+    newest = criteria.rows().order_by("-id").values_list("id", flat=True).first()
     return LetterCounts(
-        total=wanted.rows().count(),
+        total=criteria.rows().count(),
         open=DeadLetter.objects.open().count(),
         newest=newest or 0,
-        reasons=_by_number(_counts(wanted.rows("reason"), "reason")),
-        sources=_by_number(_counts(wanted.rows("scenario"), "scenario")),
+        reasons=_by_number(_counts(criteria.rows("reason"), "reason")),
+        sources=_by_number(_counts(criteria.rows("scenario"), "scenario")),
         statuses=statuses,
         bars=bars,
         before=before,
@@ -172,11 +172,11 @@ def _by_number(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-def _histogram(wanted: LetterFilter, now: int) -> tuple[list[HistogramBar], int]:
+def _histogram(criteria: LetterFilter, now: int) -> tuple[list[HistogramBar], int]:
     """Return the last hours up to now, and how many letters are older."""
     last = now // HOUR_MS
     first = last - HOURS + 1
-    rows = wanted.rows("time")
+    rows = criteria.rows("time")
     hour = ExpressionWrapper(F("appended_at") / HOUR_MS, output_field=BigIntegerField())
     shown = rows.filter(appended_at__gte=first * HOUR_MS).annotate(hour=hour)
     counts = dict(shown.order_by().values_list("hour").annotate(n=Count("id")))

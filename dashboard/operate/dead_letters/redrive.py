@@ -180,11 +180,11 @@ def _look(bus: Bus, letter: DeadLetter) -> tuple[int | None, bool]:
     place = (letter.new_topic, letter.new_partition or 0)
     end = bus.offsets([place[0]], REACH_S)[place][1]
     at = letter.sent_from or 0
-    wanted, deadline = letter.place.encode(), time.monotonic() + LOOK_S
+    origin, deadline = letter.place.encode(), time.monotonic() + LOOK_S
     with closing(bus.reader({place: at})) as reader:
         while reader.positions()[place] < end and time.monotonic() < deadline:
             for message in reader.poll(0.5, 10_000):
-                if dict(message.headers).get(REDRIVE_OF) == wanted and message.offset >= at:
+                if dict(message.headers).get(REDRIVE_OF) == origin and message.offset >= at:
                     return message.offset, True
             if reader.gaps or reader.positions()[place] - at > LOOK_RECORDS:
                 return None, False

@@ -286,24 +286,24 @@ def letters(request: HttpRequest) -> HttpResponse:
         return JsonResponse(LetterFilterForm.offers(begun, len(begun)))
     form, now = LetterFilterForm(request.GET), now_ms()
     valid = form.is_valid()
-    wanted = form.criteria() if valid else LetterFilter()
-    context = _list_context(request, wanted, now) | {"form": form}
+    criteria = form.criteria() if valid else LetterFilter()
+    context = _list_context(request, criteria, now) | {"form": form}
     if is_fragment(request):
         return render(request, "dead_letters/_figures.html", context)
-    list_page = page(wanted) if valid else None
+    list_page = page(criteria) if valid else None
     following = list_page.following if list_page else None
     context |= {
         "page": list_page,
-        "table": LETTERS.ordered(wanted.sort, lambda order: f"?{wanted.query(order)}"),
-        "pager": Pager.by_key(wanted.query(), "after", wanted.after, following),
+        "table": LETTERS.ordered(criteria.sort, lambda order: f"?{criteria.query(order)}"),
+        "pager": Pager.by_key(criteria.query(), "after", criteria.after, following),
     }
     return render(request, "dead_letters/letters.html", context, status=200 if valid else 422)
 
 
-def _list_context(request: HttpRequest, wanted: LetterFilter, now: int) -> dict[str, Any]:
+def _list_context(request: HttpRequest, criteria: LetterFilter, now: int) -> dict[str, Any]:
     return {
-        "figures": figures(wanted, now),
-        "wanted": wanted,
+        "figures": figures(criteria, now),
+        "criteria": criteria,
         "now": now,
         "address": request.get_full_path(),
         "shown_up_to": request.GET.get("seen", ""),

@@ -369,7 +369,7 @@ def _page(
         "rows": _rows(reviewed) if reviewed else [],
         "confirm": confirm,
         "problem": problem,
-        "heard": last is not None and bool(form.buckets),
+        "reported": last is not None and bool(form.buckets),
     }
     return render(request, "requests/replays/replay.html", context, status=status)
 

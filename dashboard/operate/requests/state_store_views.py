@@ -68,12 +68,16 @@ class ReadingList(QueryList):
 
     def query(self, form: ReadForm) -> tuple[ReadState, Reading, dict[str, Any]]:
         """Return the reading that the form describes, and the facts for the audit."""
-        wanted = form.read_request()
-        scenario, partition, asset = wanted.scenario, wanted.partition, wanted.asset or ""
+        parameters = form.read_request()
+        partition, asset = parameters.partition, parameters.asset or ""
         row = Reading(
-            id=uuid4(), scenario=scenario, partition=partition, asset=asset, after=wanted.after
+            id=uuid4(),
+            scenario=parameters.scenario,
+            partition=partition,
+            asset=asset,
+            after=parameters.after,
         )
-        return wanted, row, {"target": asset, "partition": partition}
+        return parameters, row, {"target": asset, "partition": partition}
 
 
 class ReadingDetail(QueryDetail):

@@ -46,10 +46,10 @@ BY_STATE = ("holds", "reminders", "purge_after")
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A different rule for a scenario. keys: of its overlay; wanted: the file with them applied."""
+    """A different rule for a scenario. keys: of its overlay; scenario: with them over the file."""
 
     keys: dict[str, Any]
-    wanted: Scenario
+    scenario: Scenario
 
     @property
     def text(self) -> str:
@@ -62,14 +62,14 @@ def propose(status: ScenarioStatus, keys: Mapping[str, Any]) -> Proposal:
 
     Raises ScenarioError, which names the key.
     """
-    wanted = overlaid(status.configured, keys)
-    if not fits(wanted):
+    scenario = overlaid(status.configured, keys)
+    if not fits(scenario):
         limits = f"at most {MAX_RECORD:,} bytes and {MAX_BRACKETS} brackets"
-        raise ScenarioError(f"{wanted.name}: expected a scenario of {limits}")
-    changes = differing(status.configured, wanted)
+        raise ScenarioError(f"{scenario.name}: expected a scenario of {limits}")
+    changes = differing(status.configured, scenario)
     if len(msgspec.json.encode(changes)) > MAX_PARAMETERS - 1_000:
-        raise ScenarioError(f"{wanted.name}: expected at most {MAX_PARAMETERS - 1_000:,} bytes")
-    return Proposal(changes, wanted)
+        raise ScenarioError(f"{scenario.name}: expected at most {MAX_PARAMETERS - 1_000:,} bytes")
+    return Proposal(changes, scenario)
 
 
 def taken_back(status: ScenarioStatus, key: str) -> Proposal:
@@ -80,7 +80,7 @@ def taken_back(status: ScenarioStatus, key: str) -> Proposal:
 
 def change_text(status: ScenarioStatus, proposal: Proposal) -> str:
     """Return a proposal in TOML for what-if: the keys it changes and those it removes."""
-    plain = proposal.wanted.to_plain()
+    plain = proposal.scenario.to_plain()
     return overlay_text({k: plain[k] for k in LIVE_KEYS if k in proposal.keys or k in status.keys})
 
 
@@ -269,7 +269,7 @@ def send(
         reason=reason,
         asked_at=now,
         before=status.carried.rule,
-        after=text_of(proposal.wanted),
+        after=text_of(proposal.scenario),
         reverted=not proposal.keys,
         status="sending",
     )

@@ -137,8 +137,8 @@ def _places(
     newest = _newest(scenario.name)
     places = []
     for at in range(scenario.partitions):
-        heard = beats.get(bucket_name(scenario.name, at))
-        beat = heard[1] if heard else None
+        received = beats.get(bucket_name(scenario.name, at))
+        beat = received[1] if received else None
         reached = beat.offset if beat else None
         places.append(
             PartitionStatus(
@@ -157,8 +157,8 @@ def _newest(scenario: str) -> dict[int, RuleRecord]:
     """Return the newest rule of each partition."""
     records = RuleRecord.objects.filter(scenario=scenario)
     lasts = list(records.values_list("partition").annotate(last=Max("offset")))
-    wanted = [Q(partition=at, offset=last) for at, last in lasts]
-    newest = records.filter(reduce(or_, wanted)) if wanted else ()
+    conditions = [Q(partition=at, offset=last) for at, last in lasts]
+    newest = records.filter(reduce(or_, conditions)) if conditions else ()
     return {record.partition: record for record in newest}
 
 

@@ -268,8 +268,8 @@ def _review(
     *,
     moved: bool = False,
 ) -> HttpResponse:
-    three = descriptions.compared(entry.configured, entry.present, proposal.wanted)
-    before, after = entry.present.to_plain(), proposal.wanted.to_plain()
+    three = descriptions.compared(entry.configured, entry.present, proposal.scenario)
+    before, after = entry.present.to_plain(), proposal.scenario.to_plain()
     changed = {each.key for each in three if before[each.key] != after[each.key]}
     name, text = entry.scenario.name, change_text(entry, proposal)
     context = _head(entry, now_ms()) | {

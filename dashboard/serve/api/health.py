@@ -100,18 +100,18 @@ def _missing_states() -> tuple[list[str], dict[str, int]]:
     """
     try:
         connection.ensure_connection()
-        wanted = list(scenarios().values())
-        buckets, failed = missing_buckets(wanted, now_ms()), missing_queries(wanted)
+        known = list(scenarios().values())
+        buckets, failed = missing_buckets(known, now_ms()), missing_queries(known)
         if failed:
             return [*failed, *buckets.values()], {}
         stops = {progress.query: progress.at for progress in stopped()}
         if not buckets and not stops:
-            return [*missing_changes(wanted, gateway()), *missing_copies()], {}
+            return [*missing_changes(known, gateway()), *missing_copies()], {}
         words = [f"query {name}: was stopped, see the job's page" for name in stops]
         words += buckets.values()
         if not stops or not buckets.keys() <= _carried_by(stops, buckets):
             return words, {}
-        behind = [*missing_changes(wanted, gateway()), *missing_copies()]
+        behind = [*missing_changes(known, gateway()), *missing_copies()]
         return words + behind, {} if behind else stops
     except DatabaseError:
         log.exception("readiness: the database does not answer")
@@ -126,12 +126,12 @@ def _carried_by(queries: Collection[str], buckets: Collection[str]) -> set[str]:
     return set(statuses.values_list("bucket", flat=True))
 
 
-def missing_queries(wanted: Iterable[Scenario]) -> list[str]:
+def missing_queries(known: Iterable[Scenario]) -> list[str]:
     """Return, in words, the queries that tally nothing though nobody stopped them, and why.
 
     Queries that no longer carry any of these scenarios are left out.
     """
-    names = [scenario.name for scenario in wanted]
+    names = [scenario.name for scenario in known]
     carrying = {row.query for row in BucketStatus.objects.filter(scenario__in=names)}
     return [
         f"query {progress.query}: {progress.status}{_cause(progress)}"
@@ -151,7 +151,7 @@ def _cause(progress: JobProgress) -> str:
     return f": {(match[1] or match[2]).strip(' :')[:200]}" if match else ""
 
 
-def missing_buckets(wanted: Iterable[Scenario], now: int) -> dict[str, str]:
+def missing_buckets(known: Iterable[Scenario], now: int) -> dict[str, str]:
     """Return the buckets whose heartbeats lag, and why, in words. now: Unix ms.
 
     These are the buckets without a heartbeat whose log time is within 10 s of `now`. Also included
@@ -160,7 +160,7 @@ def missing_buckets(wanted: Iterable[Scenario], now: int) -> dict[str, str]:
     """
     statuses = BucketStatus.objects.values_list("bucket", "log_time", "at")
     seen = {name: (log_time, at) for name, log_time, at in statuses}
-    names = [bucket_name(s.name, at) for s in wanted for at in range(s.partitions)]
+    names = [bucket_name(s.name, at) for s in known for at in range(s.partitions)]
     slow = clocks_behind()
     faults = {name: _fault(seen.get(name), slow.get(name), now) for name in names}
     return {
@@ -195,10 +195,10 @@ def missing_copies() -> list[str]:
     return [words for name in COPIES for words in import_string(name)()]
 
 
-def missing_changes(wanted: Iterable[Scenario], to: Gateway) -> list[str]:
+def missing_changes(known: Iterable[Scenario], to: Gateway) -> list[str]:
     """Return the partitions of states whose current end the database does not reach in time."""
     try:
-        edges = to.bus.offsets([to.topics.states(s.name) for s in wanted], timeout_s=ASK_S)
+        edges = to.bus.offsets([to.topics.states(s.name) for s in known], timeout_s=ASK_S)
     except BusError as error:
         log.warning("readiness: %s", error)
         return [f"kafka: {error}" if isinstance(error, AccessRefused) else "kafka: does not answer"]

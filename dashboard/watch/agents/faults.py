@@ -306,11 +306,11 @@ SPREAD_MS, SPREAD_PART = 20_000, 0.1
 """With a clock that is behind, the ages of reports differ by this at most, ms or as a share."""
 
 
-def _lateness(known: AgentFacts, *wanted: Kind) -> Iterator[Fault]:
-    """Yield why reports come too late, if that is one of the wanted kinds."""
+def _lateness(known: AgentFacts, *kinds: Kind) -> Iterator[Fault]:
+    """Yield why reports come too late, if that is one of these kinds."""
     sums = known.lately.sums
     why = cause_of_lateness(sums, known.clock)
-    if why is not None and why[0] in wanted:
+    if why is not None and why[0] in kinds:
         run = known.lately.run("rare" if why[0] in ("shorter", "rare") else "old")
         steady = sums.oldest - sums.age <= max(SPREAD_MS, SPREAD_PART * sums.age)
         yield Fault(why[0], run.since, ms=why[1], minutes=run.minutes, steady=steady)

@@ -361,11 +361,11 @@ def differing(scenario: Scenario, agent: str) -> QuerySet[Dissent]:
 def caused(scenario: Scenario, agent: str) -> list[Caused]:
     """Return the newest changes that its reports caused, among the newest SEARCHED of all."""
     steps = Transition.objects.order_by("-pk")[:SEARCHED]
-    wanted = steps.values_list(
+    rows = steps.values_list(
         "scenario", "kind", "cause_type", "cause", "asset", "at", "previous", "state"
     )
     changes = []
-    for name, kind, cause_type, cause, asset, at, previous, state in wanted.iterator(500):
+    for name, kind, cause_type, cause, asset, at, previous, state in rows.iterator(500):
         if (name, kind, cause_type) != (scenario.name, CHANGE, "report"):
             continue
         if cause_value(cause).agent == agent:

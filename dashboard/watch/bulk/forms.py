@@ -103,8 +103,8 @@ def stale_ranges(scenario: Scenario, reason: Reason, age: int, now: int) -> list
         return [Part(pinned, _by("override_since"))]
     expired = before + (scenario.lifetime or 0)
     long_gone = rows.filter(voteless_in__lte=quarter_of(expired), changed_at__lt=expired)
-    unheard = rows.filter(reported_in__lte=quarter_of(before), reported_at__lt=before)
-    return [Part(long_gone, _by("voteless_in")), Part(unheard, _by("reported_in"))]
+    unreported = rows.filter(reported_in__lte=quarter_of(before), reported_at__lt=before)
+    return [Part(long_gone, _by("voteless_in")), Part(unreported, _by("reported_in"))]
 
 
 def _by(column: str) -> ListOrder:
@@ -171,14 +171,16 @@ def names_of_filter(
 
     Also returns whether there may be others. Raises FilterError.
     """
-    wanted = parse(text, scenario, now)
+    criteria = parse(text, scenario, now)
     if states:
         chosen = Term("state", tuple(Text(state) for state in states[:MAX_STATES]))
-        wanted = Filter((*wanted.terms, chosen))
+        criteria = Filter((*criteria.terms, chosen))
     names: list[str] = []
     after: str | None = ""
     while after is not None and len(names) < MOST_NAMED:
-        portion, after = by_name(scenario, wanted, now, after=after, limit=MOST_NAMED - len(names))
+        portion, after = by_name(
+            scenario, criteria, now, after=after, limit=MOST_NAMED - len(names)
+        )
         names += (name for name, _ in portion)
     return names, after is not None
 
@@ -364,8 +366,8 @@ class BulkForm(ScheduleFields, EndForm):
         )
 
     def _filtered(self, now: int) -> QuerySet[AssetState]:
-        wanted = parse(self.cleaned_data["q"], self.scenario, now)
-        rows = filtered(wanted, self.scenario, now)
+        criteria = parse(self.cleaned_data["q"], self.scenario, now)
+        rows = filtered(criteria, self.scenario, now)
         return (rows.filter(state__in=self.states) if self.states else rows).order_by("pk")
 
     def _filter_words(self) -> str:

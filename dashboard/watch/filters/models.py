@@ -250,8 +250,8 @@ def whole_filter(scenario: Scenario, states: Iterable[str], text: str, now: int)
     """
     chosen = tuple(Text(name) for name in dict.fromkeys(states))
     try:
-        wanted = parse(text, scenario, now)
-        terms = (Term("state", chosen), *wanted.terms) if chosen else wanted.terms
+        criteria = parse(text, scenario, now)
+        terms = (Term("state", chosen), *criteria.terms) if chosen else criteria.terms
         made = str(parse(str(Filter(terms)), scenario, now))
     except FilterError as error:
         raise FilterRefused("filter", str(error)) from error

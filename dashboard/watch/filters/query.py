@@ -40,13 +40,13 @@ from domain.scenario import Scenario
 
 
 def rows(
-    wanted: Filter, scenario: Scenario, now: int, since: int | None = None
+    criteria: Filter, scenario: Scenario, now: int, since: int | None = None
 ) -> QuerySet[AssetState]:
     """Return the visible assets that the filter finds at `now` (Unix ms), unordered. since: also
     those that were purged after that, Unix ms."""
     there = Q(purged=False) if since is None else Q(purged=False) | Q(purged_at__gt=since)
     assets = AssetState.objects.filter(there, scenario=scenario.name)
-    for term in wanted.terms:
+    for term in criteria.terms:
         assets = assets.filter(condition(term, scenario, now))
     return assets.order_by()
 
@@ -281,8 +281,8 @@ def condition_of(text: str, known: Iterable[Scenario], now: int) -> Q:
     conditions, faults = [], []
     for scenario in known:
         try:
-            wanted = parse(text, scenario, now, keys(scenario.name))
-            conditions.append(Q(scenario=scenario.name) & _all(wanted, text, scenario, now))
+            criteria = parse(text, scenario, now, keys(scenario.name))
+            conditions.append(Q(scenario=scenario.name) & _all(criteria, text, scenario, now))
         except FilterError as error:
             faults.append(error)
     if not conditions:
@@ -290,8 +290,8 @@ def condition_of(text: str, known: Iterable[Scenario], now: int) -> Q:
     return reduce(or_, conditions)
 
 
-def _all(wanted: Filter, text: str, scenario: Scenario, now: int) -> Q:
-    conditions = [_condition(term, text, scenario, now) for term in wanted.terms]
+def _all(criteria: Filter, text: str, scenario: Scenario, now: int) -> Q:
+    conditions = [_condition(term, text, scenario, now) for term in criteria.terms]
     return reduce(and_, conditions, Q())
 
 

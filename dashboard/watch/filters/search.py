@@ -46,7 +46,7 @@ INDEXED = frozenset((WORD, "name", "state", "since"))
 def find(
     scenario: Scenario,
     states: Collection[str],
-    wanted: Filter,
+    criteria: Filter,
     now: int,
     *,
     after: Order | None,
@@ -60,10 +60,12 @@ def find(
     skip: assets to leave out; handled: ids of the alarming rows that are handled; ranking: which of
     them are the first, unless too many match.
     """
-    where = {term: condition(term, scenario, now) for term in wanted.terms if term.key not in VOTES}
-    by_vote = [term for term in wanted.terms if term.key in VOTES]
+    where = {
+        term: condition(term, scenario, now) for term in criteria.terms if term.key not in VOTES
+    }
+    by_vote = [term for term in criteria.terms if term.key in VOTES]
     every = Search(scenario.name, states, where=tuple(where.values()), handled=handled)
-    ids = few(wanted, scenario, now)
+    ids = few(criteria, scenario, now)
     if ids is not None:
         near = sorted(place for place in every.among(ids) if place.asset not in skip)
         voted = voting([place.pk for place in near], by_vote)
@@ -74,7 +76,7 @@ def find(
         return BoardResult(records(later, limit, ()), len(near), apart=True)
     cheap = tuple(where[term] for term in where if term.key in INDEXED)
     walk = Search(scenario.name, states, where=cheap, handled=handled)
-    if len(cheap) == len(wanted.terms):
+    if len(cheap) == len(criteria.terms):
         if ranking and (whole := walk.whole()) is not None:
             return _best([each for each in whole if each.asset not in skip], ranking, limit)
         return _walked(walk, after, limit, skip)
@@ -145,7 +147,7 @@ class _Look:
 
 
 def by_name(
-    scenario: Scenario, wanted: Filter, now: int, *, after: str, limit: int
+    scenario: Scenario, criteria: Filter, now: int, *, after: str, limit: int
 ) -> tuple[list[tuple[str, str]], str | None]:
     """Return the names and records of the first visible assets that the filter finds.
 
@@ -153,12 +155,12 @@ def by_name(
     None at the end. There may be fewer than `limit` although more follow: at most LOOKED rows are
     examined.
     """
-    by_vote = [term for term in wanted.terms if term.key in VOTES]
-    others = Filter(tuple(term for term in wanted.terms if term.key not in VOTES))
+    by_vote = [term for term in criteria.terms if term.key in VOTES]
+    others = Filter(tuple(term for term in criteria.terms if term.key not in VOTES))
     assets = rows(others, scenario, now).order_by("asset")
     columns = assets.values_list("asset", "record")
-    ids = few(wanted, scenario, now)
-    if ids is not None or all(term.key in INDEXED for term in wanted.terms):
+    ids = few(criteria, scenario, now)
+    if ids is not None or all(term.key in INDEXED for term in criteria.terms):
         if ids is not None:
             columns = columns.filter(pk__in=listed(voting(ids, by_vote)))
         page = list(columns.filter(asset__gt=after)[: limit + 1])
@@ -180,12 +182,12 @@ def by_name(
 # ---- those that a term can be --------------------------------------------------------------------
 
 
-def few(wanted: Filter, scenario: Scenario, now: int) -> list[int] | None:
+def few(criteria: Filter, scenario: Scenario, now: int) -> list[int] | None:
     """Return the row ids of all that the filter can find, if some term limits them to a few.
 
     Otherwise returns None.
     """
-    for term in wanted.terms:
+    for term in criteria.terms:
         look = _NARROW.get(term.key) or (_by_detail if term.detail else None)
         look = look or (None if term.own else _by_label)
         if look is None or term.negated:

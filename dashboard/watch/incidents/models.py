@@ -637,7 +637,7 @@ class Excluded(NamedTuple):
 
 
 def _no_rows(
-    wanted: Filter,  # noqa: ARG001 - as those who register have it
+    criteria: Filter,  # noqa: ARG001 - as those who register have it
     scenario: Scenario,  # noqa: ARG001
     now: int,  # noqa: ARG001
     since: int | None,  # noqa: ARG001
@@ -652,15 +652,15 @@ and those that were at any time since another one, unless that is None."""
 
 def read_filter(text: str, scenario: Scenario, now: int) -> Filter:
     """Return a window's filter. now: Unix ms. Raises FilterError."""
-    wanted = parse(text, scenario, now)
-    if not wanted.terms:
+    criteria = parse(text, scenario, now)
+    if not criteria.terms:
         raise FilterError("expected a name or a label, such as site:berlin", 0, 0)
-    for term in wanted.terms:
+    for term in criteria.terms:
         if term.own and term.key not in (WORD, "name"):
             at = text.lower().find(f"{term.key}:")
             message = f"a window covers assets by name and label; {term.key}: is neither"
             raise FilterError(message, max(at, 0), max(at, 0) + len(term.key))
-    return wanted
+    return criteria
 
 
 def of_status(status: str, now: int) -> Q:
@@ -861,10 +861,10 @@ class Window(AuthoredRow):
         and if it was written down late, those that were on the board since it began."""
         since = self.begin if self.written_down_late else None
         try:
-            wanted = read_filter(self.filter, scenario, now)
+            criteria = read_filter(self.filter, scenario, now)
         except FilterError:  # written for another scenarios file
             return AssetState.objects.none()
-        return filter_rows(wanted, scenario, now, since)
+        return filter_rows(criteria, scenario, now, since)
 
     def on_board(self, scenario: Scenario) -> QuerySet[AssetState]:
         """Return the visible assets of a scenario that it covers, as stored."""

@@ -2,8 +2,8 @@
 // Notifications of the desktop and a sound, for who has chosen them: off at first.
 //
 // The server says which assets have just come to the chosen states; a snapshot says nothing of
-// that. Of all tabs one tells it (deduplication.js). What comes together is told together, at most once in
-// ten seconds.
+// that. Of all tabs one announces it (deduplication.js). What comes together is announced together,
+// at most once in ten seconds.
 import { now } from "../shared/clock.js";
 import { isolated, spec } from "./badges.js";
 import { number } from "../shared/number.js";
@@ -12,7 +12,7 @@ import { claim } from "./deduplication.js";
 
 const PAUSE_MS = 10000;
 const RECENT_MS = 60000; // a replay, or a job that catches up, brings what was long ago
-const TOGETHER_MS = 400; // what comes in this time is told at once
+const TOGETHER_MS = 400; // what comes in this time is announced at once
 const QUIET_MS = 300; // a tab that may not make a sound lets one that may go first
 const NAMED = 5;
 const OFF = { states: {}, any: false, notify: false, sound: false, volume: 40 };
@@ -54,7 +54,7 @@ export class Alarm {
     return this.states.length > 0 && (this.chosen.notify || this.chosen.sound);
   }
 
-  /** What the server is to tell of. */
+  /** The alerts that the server is to send. */
   message() {
     return { type: "alarm", states: this.on ? this.states : [], any: this.chosen.any };
   }
@@ -122,7 +122,7 @@ export class Alarm {
     chime(this.chosen.volume / 100);
   }
 
-  // ---- what is told ----
+  // ---- what is announced ----
 
   /** The server's `alerts`: how many, and [asset, state, since] of some. */
   take([n, named]) {
@@ -138,11 +138,11 @@ export class Alarm {
   soon(ms) {
     if (this.timer) return;
     const turn = this.chosen.sound && !ready() ? QUIET_MS : 0;
-    this.timer = setTimeout(() => this.tell(), ms + turn);
+    this.timer = setTimeout(() => this.announce(), ms + turn);
   }
 
-  /** Tell what no tab has told yet, unless one has told something a moment ago. */
-  async tell() {
+  /** Announce what no tab has announced yet, unless one has announced something a moment ago. */
+  async announce() {
     const { waiting, more } = this;
     this.forget();
     const byKey = new Map(waiting.map((each) => [this.key(each), each]));

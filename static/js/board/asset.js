@@ -15,7 +15,7 @@ openSocket(`/ws/board/${encodeURIComponent(boot.scenario)}/`, {
   hello: () => ({ type: "filter", rows: false, watch: boot.watch }),
   onMessage(message) {
     if (message.now) clock.correct(message.now);
-    if (message.problems) banner.tell(message.problems);
+    if (message.problems) banner.update(message.problems);
     if (message.type === "snapshot" || message.watched) renew();
   },
   onStatus: (...given) => {

@@ -90,9 +90,9 @@ const UNKNOWN = "unknown"; // what an asset shows that nothing has tallied yet
  */
 export function rowState(row) {
   const made = state(row.state);
-  const heard = words.has(UNKNOWN) || row.votes.length || row.doubt;
-  const unheard = row.state === UNKNOWN && !heard;
-  if (unheard) made.title = "no report yet";
+  const reported = words.has(UNKNOWN) || row.votes.length || row.doubt;
+  const unreported = row.state === UNKNOWN && !reported;
+  if (unreported) made.title = "no report yet";
   return made;
 }
 

@@ -36,7 +36,7 @@ export class Banner {
   }
 
   /** What the server says keeps the board from being fresh. */
-  tell(problems) {
+  update(problems) {
     this.reported = problems;
     this.show();
   }

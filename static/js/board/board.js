@@ -476,7 +476,7 @@ const take = {
   },
   beat(message) {
     clock.correct(message.now);
-    banner.tell(message.problems ?? []);
+    banner.update(message.problems ?? []);
     showBadges(message.badges, message.tabs);
     showBoardProblems(message.board_problems);
   },

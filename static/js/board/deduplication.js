@@ -9,7 +9,7 @@ const MOST = 500; // announced lately
 /**
  * Take for this tab what no tab has announced.
  *
- * keys: of what could be announced. Returns { mine: those that this tab is to tell, early: in how many
+ * keys: of what could be announced. Returns { mine: those that this tab is to announce, early: in how many
  * ms something may be announced again, if that is what keeps them }. Without a store they are all this
  * tab's.
  *

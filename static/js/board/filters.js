@@ -161,10 +161,10 @@ function startSaving(form) {
  * @returns {(row: BoardRow) => boolean}
  */
 export function matcher({ states, q }) {
-  const wanted = new Set(states);
+  const chosen = new Set(states);
   const part = PLAIN.test(q) ? q.toLowerCase() : "";
   return (row) =>
-    (!wanted.size || wanted.has(row.state)) && row.asset.toLowerCase().includes(part);
+    (!chosen.size || chosen.has(row.state)) && row.asset.toLowerCase().includes(part);
 }
 
 /**

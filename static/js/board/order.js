@@ -97,21 +97,21 @@ function place(unit) {
 }
 
 /**
- * What turns the list `shown` into `wanted`: assets that come, go and move. As few as can be move:
+ * What turns the list `shown` into `target`: assets that come, go and move. As few as can be move:
  * those outside the longest part that is in order already.
  *
  * @param {string[]} shown
- * @param {string[]} wanted
+ * @param {string[]} target
  * @returns {{come: string[], go: string[], move: string[]}}
  */
-export function plan(shown, wanted) {
-  const place = new Map(wanted.map((asset, at) => [asset, at]));
+export function plan(shown, target) {
+  const place = new Map(target.map((asset, at) => [asset, at]));
   const before = new Set(shown);
   const kept = shown.filter((asset) => place.has(asset));
   const rising = longestRising(kept.map((asset) => place.get(asset)));
-  const still = new Set(rising.map((at) => wanted[at]));
+  const still = new Set(rising.map((at) => target[at]));
   return {
-    come: wanted.filter((asset) => !before.has(asset)),
+    come: target.filter((asset) => !before.has(asset)),
     go: shown.filter((asset) => !place.has(asset)),
     move: kept.filter((asset) => !still.has(asset)),
   };

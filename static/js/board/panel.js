@@ -35,7 +35,7 @@ export function followFacts() {
   };
 }
 
-/** The facts that were asked for are not wanted any more. */
+/** The facts that were asked for are not needed any more. */
 function abortFacts() {
   const facts = document.getElementById("facts");
   if (facts) htmx.trigger(facts, "htmx:abort");

@@ -309,7 +309,7 @@ export class Rows {
 
   /** How many rows wait to come, go and move. */
   waiting() {
-    const { come, go, move } = this.plan(this.wanted());
+    const { come, go, move } = this.plan(this.target());
     return { come: come.length, go: go.length, move: move.length };
   }
 
@@ -319,19 +319,19 @@ export class Rows {
    * requested: by the user, and so to be finished whoever is at the list.
    */
   arrange(visibly, requested = true) {
-    const wanted = this.wanted();
-    const { come, go, move } = this.plan(wanted);
+    const target = this.target();
+    const { come, go, move } = this.plan(target);
     const out = new Set([...come, ...move]);
     const most = document.hidden ? Infinity : STEP;
-    const cut = cutAfter(wanted, out, most);
-    const front = wanted.slice(0, cut);
-    const leave = go.slice(0, Math.max(most, go.length - wanted.length));
+    const cut = cutAfter(target, out, most);
+    const front = target.slice(0, cut);
+    const leave = go.slice(0, Math.max(most, go.length - target.length));
     const restore = this.hold(new Set([...leave, ...move]));
     for (const asset of leave) {
       this.lines.get(asset).remove();
       this.lines.delete(asset);
     }
-    const follows = wanted.slice(cut).find(({ asset }) => !out.has(asset));
+    const follows = target.slice(cut).find(({ asset }) => !out.has(asset));
     let after = follows ? this.lines.get(follows.asset) : null;
     const flashed = visibly && come.length <= MOST_FLASHED;
     for (const row of front.reverse()) {
@@ -346,7 +346,7 @@ export class Rows {
     if (out.size || go.length) this.arrangedAt = Date.now();
     this.onWaiting({ come: 0, go: 0, move: 0 });
     this.onShown();
-    if (cut < wanted.length || leave.length < go.length) this.goOn(flashed, requested);
+    if (cut < target.length || leave.length < go.length) this.goOn(flashed, requested);
   }
 
   /** The next step of an arrangement, in the next frame. */
@@ -390,16 +390,16 @@ export class Rows {
     return rows;
   }
 
-  wanted() {
+  target() {
     const page = this.matching().sort(this.ranked ? comparator(this.sort) : byOrder).slice(0, this.limit);
     return this.sort && !this.presence.unwatched ? page.sort(comparator(this.sort)) : page;
   }
 
-  plan(wanted) {
+  plan(target) {
     const shown = Array.from(this.tbody.rows, (tr) => tr.dataset.asset);
     return plan(
       shown,
-      wanted.map((row) => row.asset),
+      target.map((row) => row.asset),
     );
   }
 
@@ -420,11 +420,11 @@ export class Rows {
   }
 }
 
-/** How many of the wanted rows are in place once `most` of those `out` of it are. */
-function cutAfter(wanted, out, most) {
+/** How many of the target rows are in place once `most` of those `out` of it are. */
+function cutAfter(target, out, most) {
   let left = most;
-  const beyond = wanted.findIndex(({ asset }) => out.has(asset) && left-- <= 0);
-  return beyond < 0 ? wanted.length : beyond;
+  const beyond = target.findIndex(({ asset }) => out.has(asset) && left-- <= 0);
+  return beyond < 0 ? target.length : beyond;
 }
 
 /** The first row below the header that does not leave its place. */

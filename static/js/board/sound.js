@@ -17,7 +17,7 @@ function wake() {
   context ??= new AudioContext();
   if (context.state !== "suspended") return;
   context.resume().then(() => {
-    for (const tell of waiting) tell();
+    for (const notify of waiting) notify();
   });
 }
 
@@ -29,11 +29,11 @@ function wake() {
 export const ready = () => context?.state === "running";
 
 /**
- * tell(): once it may.
+ * notify(): once it may.
  *
- * @type {(tell: () => void) => unknown}
+ * @type {(notify: () => void) => unknown}
  */
-export const whenReady = (tell) => waiting.add(tell);
+export const whenReady = (notify) => waiting.add(notify);
 
 /**
  * volume: 0 to 1.

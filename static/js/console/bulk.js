@@ -19,7 +19,7 @@ const all = /** @type {HTMLInputElement | null} */ (document.getElementById("cho
 if (list && all) {
   const boxes = /** @type {HTMLInputElement[]} */ ([...list.querySelectorAll("input[name=asset]")]);
   const button = /** @type {HTMLButtonElement} */ (list.querySelector("button[value=names]"));
-  const tell = () => {
+  const update = () => {
     const chosen = boxes.filter((box) => box.checked).length;
     document.getElementById("chosen").textContent = chosen ? `${chosen} selected` : "";
     button.disabled = !chosen;
@@ -29,13 +29,13 @@ if (list && all) {
   all.hidden = false;
   all.addEventListener("change", () => {
     for (const box of boxes) box.checked = all.checked;
-    tell();
+    update();
   });
-  list.addEventListener("change", tell);
+  list.addEventListener("change", update);
   // "All that match" is not the chosen ones: their names stay here.
   document.getElementById("all").addEventListener("click", () => {
     for (const box of boxes) box.checked = false;
   });
-  tell();
+  update();
 }
 export {};

@@ -8,7 +8,7 @@ sessionStorage.setItem("letters", location.search); // back-links.js leads back 
 
 if (form) {
   const boxes = /** @type {HTMLInputElement[]} */ ([...form.querySelectorAll("input[name=id]")]);
-  const tell = () => {
+  const update = () => {
     const chosen = boxes.filter((box) => box.checked).length;
     document.getElementById("chosen").textContent = chosen ? `${chosen} selected` : "";
     for (const value of ["redrive", "discard"]) {
@@ -21,10 +21,10 @@ if (form) {
   all.hidden = !boxes.length;
   all.addEventListener("change", () => {
     for (const box of boxes) box.checked = all.checked;
-    tell();
+    update();
   });
-  form.addEventListener("change", tell);
-  window.addEventListener("pageshow", tell); // a browser that goes back ticks boxes after scripts
+  form.addEventListener("change", update);
+  window.addEventListener("pageshow", update); // a browser that goes back ticks boxes after scripts
 }
 
 // The list stays as it is while somebody reads it.

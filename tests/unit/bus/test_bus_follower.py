@@ -36,7 +36,7 @@ class Values(TopicConsumer):
             self._reader = self.bus.reader({(self.topic, 0): self.at})
             self.opened += 1
         messages = self._reader.poll(0.01)
-        self.gaps += [(gap.wanted, gap.got) for gap in self._pop_gaps(self._reader)]
+        self.gaps += [(gap.requested, gap.got) for gap in self._pop_gaps(self._reader)]
         if self.refusals:
             raise self.refusals.pop(0)
         self.values += [message.value for message in messages]

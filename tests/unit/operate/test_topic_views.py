@@ -255,7 +255,7 @@ def test_a_copy_is_ready_once_it_has_all_that_there_was(bus, monkeypatch):
     assert table.state().status == "catching-up"
     tailer.step()
     state = table.state()
-    assert (state.status, state.read, state.wanted, state.as_of) == ("catching-up", 2, 5, None)
+    assert (state.status, state.read, state.total, state.as_of) == ("catching-up", 2, 5, None)
     step(tailer, 2)
     assert (table.state().status, table.state().as_of) == ("ready", NOW)
 

@@ -346,12 +346,12 @@ async def test_the_job_is_heard_of(world: World):
     session = await sync_to_async(cookie)("operator")
     async with talk(session) as browser:
         await browser.say(type="filter")
-        assert (await browser.next("beat"))["heard"] is None
+        assert (await browser.next("beat"))["heartbeat_at"] is None
         await sync_to_async(world.job.run)()
         await sync_to_async(world.tail)()
-        while (beat := await browser.next("beat"))["heard"] is None:
+        while (beat := await browser.next("beat"))["heartbeat_at"] is None:
             pass
-        assert abs(beat["now"] - beat["heard"]) < 60_000
+        assert abs(beat["now"] - beat["heartbeat_at"]) < 60_000
 
 
 async def test_a_later_page_is_told_of_what_lies_on_it(world: World):

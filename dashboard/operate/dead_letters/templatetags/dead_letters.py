@@ -28,22 +28,22 @@ def means(reason: str) -> str:
 
 @register.inclusion_tag("dead_letters/_counts.html")
 def letter_counts(
-    wanted: LetterFilter, part: str, counts: Iterable[tuple[str, int]]
+    criteria: LetterFilter, part: str, counts: Iterable[tuple[str, int]]
 ) -> dict[str, Any]:
     """Return links with counts for the values that one key of the filter can have."""
-    chosen = wanted.asked.value(part)
+    chosen = criteria.asked.value(part)
     items = [
-        (value, n, f"?{wanted.changed(part, quoted(value))}", value == chosen)
+        (value, n, f"?{criteria.changed(part, quoted(value))}", value == chosen)
         for value, n in counts
     ]
     return {"part": part, "items": items}
 
 
 @register.simple_tag
-def hour_query(wanted: LetterFilter, bar: HistogramBar) -> str:
+def hour_query(criteria: LetterFilter, bar: HistogramBar) -> str:
     """Return the list's query string for one hour of the histogram."""
     begin, end = field_text(bar.start), field_text(bar.start + HOUR_MS)
-    return f"?{wanted.changed('time', f'>{begin}', f'<{end}')}"
+    return f"?{criteria.changed('time', f'>{begin}', f'<{end}')}"
 
 
 @register.simple_tag

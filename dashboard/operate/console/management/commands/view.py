@@ -61,17 +61,17 @@ class Command(BaseCommand):
 
         if len(options["key"]) > MAX_PATTERN:
             raise CommandError(f"--key: expected at most {MAX_PATTERN} characters")
-        wanted = TopicRowFilter(
+        criteria = TopicRowFilter(
             options["key"], options["not_empty"], _expression(options["matches"])
         )
         stop = Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         if options["name"] == LOGIN_WINDOWS:
-            self._print_windows(wanted, stop, options)
+            self._print_windows(criteria, stop, options)
             return
         table = ViewTable(_declared(options["name"]))
-        printout = Printout(table, wanted, self.stdout.write, self.stderr.write)
+        printout = Printout(table, criteria, self.stdout.write, self.stderr.write)
         bus = KafkaBus(settings.TALLYBOARD.kafka_options())
         tailer = ViewTailer(bus, [table], now_ms, printout.print_changes)
         end = time.monotonic() + options["timeout"]
@@ -87,11 +87,13 @@ class Command(BaseCommand):
             if not printout.whole and (time.monotonic() > end or printout.hopeless):
                 raise CommandError(why_not(table, table.state()))
 
-    def _print_windows(self, wanted: TopicRowFilter, stop: Event, options: dict[str, Any]) -> None:
+    def _print_windows(
+        self, criteria: TopicRowFilter, stop: Event, options: dict[str, Any]
+    ) -> None:
         from bus.kafka import KafkaBus
         from dashboard.operate.console.login_windows import NoWindows, WindowPrintout
 
-        config, passes = settings.TALLYBOARD, wanted.test()
+        config, passes = settings.TALLYBOARD, criteria.test()
         printout = WindowPrintout(
             lambda client: passes(TopicRow(client.encode(), b"", 0, 0, 0)),
             self._write_at_once,
@@ -117,12 +119,12 @@ class Printout:
     def __init__(
         self,
         table: ViewTable,
-        wanted: TopicRowFilter,
+        criteria: TopicRowFilter,
         write: Callable[[str], Any],
         remark: Callable[[str], Any],
     ) -> None:
         """write: of lines of the table; remark: of what is said beside it."""
-        self._table, self._passes = table, wanted.test()
+        self._table, self._passes = table, criteria.test()
         self._write, self._remark = write, remark
         self._restarts = 0
         self.whole = False

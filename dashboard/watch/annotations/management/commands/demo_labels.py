@@ -95,11 +95,11 @@ def ensure(now: int) -> int:
     """Give the demo's assets their labels at a time, Unix ms, on each board that has never had any.
     Returns to how many assets."""
     known = set(LabelChange.objects.values_list("scenario", flat=True))
-    wanted = {name: _labels_of(name) for name in HOLDINGS.keys() & scenarios().keys() - known}
-    for scenario, labels in wanted.items():
+    missing = {name: _labels_of(name) for name in HOLDINGS.keys() & scenarios().keys() - known}
+    for scenario, labels in missing.items():
         put(scenario, labels, AUTHOR, now)
         choose_chips(scenario, CHIPS)
-    return sum(map(len, wanted.values()))
+    return sum(map(len, missing.values()))
 
 
 def _labels_of(scenario: str) -> dict[str, dict[str, str | None]]:

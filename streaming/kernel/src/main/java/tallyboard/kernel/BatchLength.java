@@ -68,23 +68,23 @@ public final class BatchLength extends SparkStrategy {
     @Override
     public LogicalPlan apply(LogicalPlan plan) {
       StreamingDataSourceV2ScanRelation scan = (StreamingDataSourceV2ScanRelation) plan;
-      long wanted = (Long) scan.relation().realTimeModeDuration().get();
-      long length = length(wanted, position((KafkaSourceOffset) scan.startOffset().get()));
+      long requested = (Long) scan.relation().realTimeModeDuration().get();
+      long length = length(requested, position((KafkaSourceOffset) scan.startOffset().get()));
       return scan.copy(lasting(scan.relation(), length), scan.scan(), scan.output(), scan.stream(),
           scan.startOffset(), scan.endOffset());
     }
   }
 
   /** Returns how long the batch that begins here is to last, ms. */
-  private long length(long wanted, long begin) {
+  private long length(long requested, long begin) {
     long now = System.currentTimeMillis();
     long read = plannedAt == 0 ? 0 : begin - position;
     long passed = now - plannedAt;
     position = begin;
     plannedAt = now;
-    if (now < coldUntil) return Math.min(wanted, COLD_MS);
-    long fitting = read > 0 ? most * passed / read : wanted;
-    return Math.min(wanted, Math.max(SHORTEST_MS, fitting));
+    if (now < coldUntil) return Math.min(requested, COLD_MS);
+    long fitting = read > 0 ? most * passed / read : requested;
+    return Math.min(requested, Math.max(SHORTEST_MS, fitting));
   }
 
   private static long position(KafkaSourceOffset offset) {

@@ -407,11 +407,11 @@ final class Bucket {
     finish(name, asset, before, cause, cause.time(), null, true);
   }
 
-  /** Counts what recurs without an effect; returns the cause of what is heard of. */
+  /** Counts what recurs without an effect; returns the cause of what is emitted. */
   private Cause recur(Asset asset, Timer timer, long at) {
-    Timers.Place heard = Timers.recur(rule, asset, clock, at);
-    long time = at > timer.time() ? at : heard.time();
-    return Timers.causeOfRecurrence(asset, heard, time, partition);
+    Timers.Place place = Timers.recur(rule, asset, clock, at);
+    long time = at > timer.time() ? at : place.time();
+    return Timers.causeOfRecurrence(asset, place, time, partition);
   }
 
   // ---- a change of rule ----

@@ -57,8 +57,8 @@ final class Frames {
 
     private ByteBuffer room(int more) {
       if (data.remaining() >= more) return data;
-      int wanted = Math.max(2 * data.capacity(), data.position() + more);
-      data = ByteBuffer.wrap(Arrays.copyOf(data.array(), wanted)).position(data.position());
+      int capacity = Math.max(2 * data.capacity(), data.position() + more);
+      data = ByteBuffer.wrap(Arrays.copyOf(data.array(), capacity)).position(data.position());
       return data;
     }
   }

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
  * them wrote.
  *
  * <p>Nobody waits for ever: who has waited for {@link #PATIENCE_MS} is given back nothing, and can
- * look whether its task is still wanted.
+ * look whether its task is still needed.
  */
 final class RowChannel {
   /** Longest that a call waits, ms. */

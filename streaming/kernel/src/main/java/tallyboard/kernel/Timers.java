@@ -92,25 +92,25 @@ final class Timers {
   }
 
   /**
-   * Counts all that recurs up to what is to be heard of; returns the place of that. Of all that
-   * comes again by `clock`, before anything else happens to the asset, only the last is heard of
+   * Counts all that recurs up to what is to be emitted; returns the place of that. Of all that
+   * comes again by `clock`, before anything else happens to the asset, only the last is emitted of
    * each. at: as of when the timer fires.
    */
   static Place recur(Rule rule, Asset asset, long clock, long at) {
     Place end = endOfRecurrence(rule, asset, clock);
     List<Recurrence> recurring = recurrences(rule, asset);
-    Place heard = null;
+    Place first = null;
     for (Recurrence each : recurring) {
       if (each.before(end) == 0) continue;
       Place last = each.lastBefore(end);
-      if (heard == null || last.compareTo(heard) < 0) heard = last;
+      if (first == null || last.compareTo(first) < 0) first = last;
     }
     for (Recurrence each : recurring) {
-      long count = each.before(heard) + (each.next.compareKind(heard) == 0 ? 1 : 0);
+      long count = each.before(first) + (each.next.compareKind(first) == 0 ? 1 : 0);
       asset.step += count;
       if (count > 0) count(asset, each, count, at);
     }
-    return heard;
+    return first;
   }
 
   /** Returns where the first timer is that has an effect, at the latest after `clock`. */
@@ -186,11 +186,11 @@ final class Timers {
   }
 
   /** Returns the cause that a reminder or the run of a task is, as of `at` ms. */
-  static Cause causeOfRecurrence(Asset asset, Place heard, long at, int partition) {
-    if (heard.order == Asset.SCHEDULE) {
-      return causeOfTask(asset, Tasks.find(asset, heard.task), at, partition);
+  static Cause causeOfRecurrence(Asset asset, Place place, long at, int partition) {
+    if (place.order == Asset.SCHEDULE) {
+      return causeOfTask(asset, Tasks.find(asset, place.task), at, partition);
     }
-    String type = Asset.TIMER_TYPES.get(heard.order);
+    String type = Asset.TIMER_TYPES.get(place.order);
     return new Cause(type, partition, asset.offset, at, null, null, null);
   }
 
