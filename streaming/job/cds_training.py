@@ -66,8 +66,8 @@ def train(settings: Settings, scenarios: Mapping[str, Scenario], bus: Bus, targe
     finally:
         stop.set()
         running.join()
-        end_spark(spark, patience_s=30, exit_s=WRITE_S)
-    if not draft.exists():
+        is_whole = end_spark(spark, patience_s=30, exit_s=WRITE_S)
+    if not is_whole or not draft.exists():
         raise NoClasses("Java has not written its class archive")
     draft.rename(target)
     archives = sorted(target.parent.glob("classes-*.jsa"), key=lambda path: path.stat().st_mtime)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,18 +50,26 @@ def jvm_process(spark: SparkSession) -> Any:
     return getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001
 
 
-def end_spark(spark: SparkSession, patience_s: float = STOP_S, exit_s: float = EXIT_S) -> None:
-    """Stop Spark, with its queries; kill its JVM when that takes longer than `patience_s`.
+def end_spark(spark: SparkSession, patience_s: float = STOP_S, exit_s: float = EXIT_S) -> bool:
+    """Stop Spark, with its queries, and end its JVM; return whether the JVM ended by itself.
 
-    exit_s: how long the JVM may then take to end. Raises subprocess.TimeoutExpired.
+    It is killed when Spark takes longer than `patience_s` to stop, or the JVM then longer than
+    `exit_s` to end.
     """
     process = jvm_process(spark)
     stopping = threading.Thread(target=_stop_quietly, args=(spark,), daemon=True)
     stopping.start()
     stopping.join(patience_s)
-    if process is not None and process.poll() is None:
-        process.kill() if stopping.is_alive() else process.stdin.close()
-        process.wait(exit_s)
+    if process is None:
+        return True
+    if not stopping.is_alive():
+        process.stdin.close()
+        with suppress(TimeoutExpired):
+            process.wait(exit_s)
+            return True
+    process.kill()
+    process.wait()
+    return False
 
 
 def _stop_quietly(spark: SparkSession) -> None:

@@ -152,9 +152,9 @@ def test_a_cluster_whose_checkpoints_are_at_a_url(open_topology: Any, hdfs: Mini
     job.start()
     with Feed(job):
         await_states(job, 1_000)
+        wait_until(lambda: executors(job).keys() >= {"0", "1"}, 60, f"one idles, see {job.log}")
         os.kill(cluster.workers[1].executors[0], signal.SIGKILL)
         await_states(job, job.state_records() + 1_000)
-        assert executors(job).keys() >= {"0", "1"}
     Load(job, 1).finish()
     job.clean_up()
     assert_equal_to_fold(job)

@@ -17,7 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
  * of the writers end, and the reader's pause after each look, ms.
  */
 public final class Relay {
-  /** Looks that may bring nothing before the channel counts as one that does not end. */
+  /** Looks after the last write that bring nothing until the channel counts as one that goes on. */
   private static final int EMPTY_LOOKS = 3;
 
   private final RowChannel channel;
@@ -41,7 +41,7 @@ public final class Relay {
       int own = writer;
       written.add(writers.submit(() -> relay.write(own, n[1], n[2], own < n[3])));
     }
-    boolean ended = relay.read(n[4]);
+    boolean ended = relay.read(n[4], written);
     for (Future<?> each : written) each.get();
     writers.shutdown();
     System.out.printf("%d %d %d %s%n", relay.rows, relay.outOfOrder, relay.most, ended);
@@ -60,13 +60,14 @@ public final class Relay {
   }
 
   /** Returns whether the channel ended. */
-  private boolean read(int pause) throws InterruptedException {
+  private boolean read(int pause, List<Future<?>> written) throws InterruptedException {
     ArrayDeque<UnsafeRow> taken = new ArrayDeque<>();
     int empty = 0;
     while (empty < EMPTY_LOOKS) {
+      boolean all = written.stream().allMatch(Future::isDone);
       taken = channel.take(taken);
       if (taken == null) return true;
-      empty = taken.isEmpty() ? empty + 1 : 0;
+      empty = all && taken.isEmpty() ? empty + 1 : 0;
       long bytes = 0;
       while (!taken.isEmpty()) bytes += check(taken.remove());
       most = Math.max(most, bytes);
