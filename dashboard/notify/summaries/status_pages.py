@@ -164,13 +164,13 @@ def _late_since(page: StatusPage, now: int) -> int | None:
 
     They are read from the database, so a database that is late makes them old, too.
     """
-    problems = [
+    stale = [
         each
         for scenario in page.configured_scenarios
         for each in problems(now, scenario.name)
         if each["stale"] or each["kind"] == "database"
     ]
-    return min((each["since"] or 0 for each in problems), default=None)
+    return min((each["since"] or 0 for each in stale), default=None)
 
 
 def _lines(
