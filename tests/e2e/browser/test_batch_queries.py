@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from support.browser.browser_pages import Open, Send, serious_in_both, too_wide_in
 
-LONG_MS = 120_000
+LONG_MS = 200_000
 """A batch query starts a Spark of its own, beside the product, on a machine that may be busy."""
 
 
