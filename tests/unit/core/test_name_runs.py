@@ -30,7 +30,7 @@ def test_every_short_part_of_a_name_in_either_case_is_a_run(name: str, data: st.
     begin = data.draw(st.integers(0, len(name) - 1))
     part = name[begin : begin + data.draw(st.integers(1, 2))]
     for text in (part, part.lower(), part.upper()):
-        if text.isascii():
+        if text.isascii() and len(text.upper()) <= 2:
             assert text.upper() in runs_of([name])
 
 
