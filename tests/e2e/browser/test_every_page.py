@@ -12,7 +12,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from typing import Any, Literal
 import pytest
 from django.urls import URLResolver, get_resolver
 from playwright.sync_api import Page, Route
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from dashboard.core.common.navigation import every_page
 from dashboard.core.common.times import HOUR_MS, field_text, now_ms
@@ -188,7 +189,8 @@ def cancelled(walk: Walk) -> None:
     """Cancel the batch query that the page is of, unless it has ended."""
     cancel = walk.page.locator("form[action*='/batch-queries/'] button")
     if cancel.count():
-        with walk.page.expect_navigation():
+        # It may end meanwhile: the page renews itself, without the form, and nothing is sent.
+        with suppress(PlaywrightTimeout), walk.page.expect_navigation(timeout=10_000):
             cancel.first.evaluate(SEND, {})
 
 
