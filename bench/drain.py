@@ -159,8 +159,7 @@ def source(copy: Product) -> str:
 
 
 def run_before(copy: Product) -> None:
-    """Let the job run until every bucket has sent a heartbeat, and stop it: it has its
-    rules then."""
+    """Run the job until every bucket has sent a heartbeat, and thus has its rule; then stop it."""
     beats = Beats(copy)
     copy.start_job()
     beats.wait()

@@ -195,8 +195,9 @@ class TableFeed(TopicConsumer):
     def _check_kept(self) -> None:
         """Raise Displaced if the table has lost what was read, even if no more records arrive."""
         known = self.table.positions()
-        if any(known.get(at, -1) < position for at, position in self._at.items()):
-            log.warning("a store has lost what was read, and continues from what is left")
+        lost = [at for at, position in self._at.items() if known.get(at, -1) < position]
+        if lost:
+            log.warning("a store has lost what was read, and reads it again", partitions=lost)
             raise Displaced
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ if redis.call('HEXISTS', KEYS[4], 'position') == 0 then
   redis.call('HSET', KEYS[4], 'position', ARGV[1])
 end
 """
-# What is known of a place that was lost meanwhile is not recorded.
+# Nothing is recorded of a partition whose place was lost meanwhile.
 _RECORD = """
 if redis.call('HEXISTS', KEYS[1], 'position') == 1 then
   redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])

@@ -99,7 +99,7 @@ class TallyProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state: the bucket's meta, its mutes and late reports as JSON, assets, and
-        seconds of timers."""
+        the names of assets by the slot of their next timer."""
         self._meta = handle.getValueState("meta", _META)
         self._lateness = handle.getValueState("lateness", _struct(lateness=StringType))
         self._mutes = handle.getValueState("mutes", _struct(mutes=StringType))

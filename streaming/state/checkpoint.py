@@ -165,7 +165,7 @@ def measure(checkpoint: StoragePath) -> Checkpoint | None:
 
 
 def is_committed(checkpoint: StoragePath, batch: int) -> bool:
-    """Return whether the checkpoint has this batch, which later batches have it drop."""
+    """Return whether the checkpoint still has this batch: later ones have Spark drop it."""
     return batch in _batches(checkpoint / "commits")
 
 

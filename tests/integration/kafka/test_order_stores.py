@@ -195,7 +195,7 @@ def test_a_cache_that_lost_everything_is_filled_again(bus: KafkaBus, tmp_path: P
             keeper.start()
             stack.callback(keeper.stop)
         wait_until(lambda: cache.health().ready and cache.count() == 32, 20, "not filled")
-        # Both at the end of the log, where nothing more arrives.
+        # Time for both to reach the end of the log, where nothing more arrives.
         filled = table.as_of()[0]
         wait_until(lambda: table.as_of()[0] > filled + 3_000, 20, "nobody reads on")
         before = cache.all(limit=1000)._replace(as_of=None)

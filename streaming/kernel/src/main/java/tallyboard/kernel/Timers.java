@@ -93,8 +93,8 @@ final class Timers {
 
   /**
    * Counts all that recurs up to what is to be emitted; returns the place of that. Of all that
-   * comes again by `clock`, before anything else happens to the asset, only the last is emitted of
-   * each. at: as of when the timer fires.
+   * comes again by `clock`, before anything else happens to the asset, only the last of each is
+   * emitted. at: as of when the timer fires.
    */
   static Place recur(Rule rule, Asset asset, long clock, long at) {
     Place end = endOfRecurrence(rule, asset, clock);
