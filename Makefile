@@ -7,7 +7,7 @@ PYTHON := .venv/bin/python
 # Ten processes start together: without it each would compile all that it imports, at every start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help environment setup run test test-all test-fast lint types lock jars-lock sbom audit agents-wheel release target-stop target-start status pictures \
+.PHONY: help environment setup run test test-all test-fast test-changed lint types lock jars-lock sbom audit agents-wheel release target-stop target-start status pictures \
 	bench bench-drain bench-recovery bench-live bench-pauses bench-materialise bench-summary bench-scale bench-emission bench-sessions bench-stores bench-standby bench-peers bench-growth bench-quick clean
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make test          every stage of the tests, with a real broker, Spark and browser"
 	@echo "make test-all      every case of them, and the long trials"
 	@echo "make test-fast     the stage that needs none of these"
+	@echo "make test-changed  the tests of what has changed since origin/main"
 	@echo "make lint types    ruff and import-linter, mypy"
 	@echo "make target-stop   stop the target that the demo's probes watch (target-start: start it)"
 	@echo "make status        what the supervisor says of each process"
@@ -53,6 +54,9 @@ test: environment
 
 test-all: environment
 	@$(PYTHON) -m ops.test all
+
+test-changed: environment
+	@$(PYTHON) -m ops.test changed
 
 test-fast: environment
 	@$(PYTHON) -m ops.test unit

@@ -47,7 +47,7 @@ from bench.stack import ROOM, BenchProblem, Engine, Product, product, say
 from domain.records import Cause, StateRecord, Vote
 from domain.version import Version
 from ops.leftovers import descendants
-from ops.test import find_browser
+from ops.prerequisites import find_browser
 from wire.partitioner import partition_of
 from wire.sink import encode_state
 

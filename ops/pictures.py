@@ -12,8 +12,8 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from bus.kafka import KafkaBus
 from config.settings import Settings, load_settings
+from ops.prerequisites import find_browser
 from ops.scenes import PICTURES, Picture
-from ops.test import find_browser
 from wire.topics import Topics
 
 MISSING = (

@@ -4,34 +4,29 @@ A plain run is the gate for each change: it covers every promise, every feature 
 fault once, within twelve minutes. It leaves out tests marked `extensive`; each of these names the
 test that guards its promise in the gate. It takes a sample of many similar cases, and tries fewer
 generated examples. `make test-all` runs all of them, and adds a stage of trials: the tests marked
-`long`, wherever they are.
+`long`, wherever they are. `make test-changed` runs the tests of what has changed.
 
-Where a stage with real processes fails in at most three tests, these run once more, one after the
-other: on a shared machine a deadline may pass for want of a processor. A test that fails twice
-fails the run; one that passes alone is named in the last lines, so that it is mended.
+What the stages need beyond Python is installed at a low priority while the first ones run. In
+continuous integration (`CI` is set) a stage far above its budget fails the run, on a quiet machine.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from config.java import JavaProblem
-from ops import class_archive
-from ops.jars import JarsProblem, fetch
-from ops.kernel_build import KernelBuildProblem, build
+from ops.changed_tests import affected_tests
+from ops.machine_load import QUIET_CORES, busy_cores
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "test-results"
 NO_TESTS = 5
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @dataclass(frozen=True)
@@ -39,8 +34,8 @@ class TestStage:
     """Tests of one directory, run in their own pytest process.
 
     folder: below tests/. holds: a description for people. plain_s, whole_s: seconds that a plain
-    and a whole run may take on two quiet cores. long: whether the stage instead runs the tests
-    marked `long` from all directories.
+    and a whole run take on two quiet cores, as measured. needs: what `ops.prerequisites` is to
+    ensure. long: whether the stage instead runs the tests marked `long` from all directories.
     """
 
     folder: str
@@ -49,6 +44,7 @@ class TestStage:
     whole_s: int
     options: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
     long: bool = False
 
     @property
@@ -97,16 +93,48 @@ STAGES = (
     TestStage("unit", "functions and classes, without a process", 45, 110, (*THREE, *UNLOADED)),
     TestStage("web", "pages, calls and socket messages", 150, 300, (*FOUR, *NO_BROWSER)),
     TestStage(
-        "integration/kafka", "a broker, and what lives with it", 130, 430, (*FOUR, *UNLOADED)
+        "integration/kafka",
+        "a broker, and what lives with it",
+        130,
+        430,
+        (*FOUR, *UNLOADED),
+        needs=("java", "redis"),
     ),
-    TestStage("integration/spark", "job and kernel against the fold", 210, 900, (*TWO, *UNLOADED)),
     TestStage(
-        "e2e/browser", "the product in Chromium", 130, 900, (*ONE_BY_ONE, *PICTURES), BROWSING
+        "integration/spark",
+        "job and kernel against the fold",
+        210,
+        900,
+        (*TWO, *UNLOADED),
+        needs=("java",),
     ),
-    TestStage("e2e/faults", "the product is killed and started", 45, 280, (*TWO, *UNLOADED)),
+    TestStage(
+        "e2e/browser",
+        "the product in Chromium",
+        130,
+        900,
+        (*ONE_BY_ONE, *PICTURES),
+        BROWSING,
+        needs=("java", "browser"),
+    ),
+    TestStage(
+        "e2e/faults",
+        "the product is killed and started",
+        45,
+        280,
+        (*TWO, *UNLOADED),
+        needs=("java",),
+    ),
 )
 TRIALS = TestStage(
-    "trials", "what takes minutes", 1800, 1800, ("-v", *PICTURES), BROWSING, long=True
+    "trials",
+    "what takes minutes",
+    1800,
+    1800,
+    ("-v", *PICTURES),
+    BROWSING,
+    needs=("java", "redis", "browser"),
+    long=True,
 )
 """Tests that take minutes.
 
@@ -115,29 +143,14 @@ starts.
 """
 
 
-BROWSE = ("browser", "trials")
-CACHES = ("kafka", "trials")
-"""Stages with tests of the cache in Redis."""
-WITHOUT_JAVA = ("unit", "web")
-"""Stages without real processes: units first, then every page, call and socket message."""
-
-
-ALONE_AT_MOST = 3
-"""Failed tests that are run once more; more of them are no accident."""
-
-
 @dataclass(frozen=True)
 class Count:
-    """The results of a stage's tests. An error counts as a failure.
-
-    unsteady: tests that failed among others and passed alone; they count as passed.
-    """
+    """The results of a stage's tests. An error counts as a failure."""
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
     why_skipped: tuple[str, ...] = ()
-    unsteady: tuple[str, ...] = ()
 
     def __add__(self, other: Count) -> Count:
         return Count(
@@ -145,32 +158,64 @@ class Count:
             self.failed + other.failed,
             self.skipped + other.skipped,
             tuple(sorted({*self.why_skipped, *other.why_skipped})),
-            (*self.unsteady, *other.unsteady),
         )
 
     def __str__(self) -> str:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
 
 
-SLOW = 1.2
-"""A stage that takes more than this multiple of its seconds is reported; machines are noisy."""
+SLOW = 1.5
+"""A stage that takes more than this multiple of its seconds is slow; machines are noisy."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a stage. took, expected: in seconds."""
+    """The result of a stage. took, expected: in seconds. load: busy cores beside it."""
 
     name: str
     count: Count
     took: float
     expected: int
+    load: float = 0.0
+
+    @property
+    def slow(self) -> bool:
+        """Whether it took far more than its budget, though the machine was quiet."""
+        return self.took > SLOW * self.expected and self.load <= QUIET_CORES
 
     @property
     def timing(self) -> str:
         """The time taken and the time allowed, marked if it is far above."""
         share = self.took / self.expected
         mark = f"  <== SLOW: {share:.0%} of its budget" if share > SLOW else ""
-        return f"{self.took:.0f} s, of {self.expected} s expected{mark}"
+        busy = f", {self.load:.1f} cores busy beside it" if self.load > QUIET_CORES else ""
+        return f"{self.took:.0f} s, of {self.expected} s expected{mark}{busy}"
+
+
+class Prerequisites:
+    """What the chosen stages need, installed by a process of low priority beside the first ones."""
+
+    def __init__(self, stages: Iterable[TestStage], log: Path) -> None:
+        names = {name for stage in stages for name in stage.needs}
+        command = [sys.executable, "-m", "ops.prerequisites", *sorted(names)]
+        self._log = log
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                ["nice", "-n", "10", *command] if names else ["true"],
+                cwd=ROOT,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def problem(self, stage: TestStage) -> str | None:
+        """Wait for what a stage needs; return what is missing, or None."""
+        if not stage.needs:
+            return None
+        if self._process.poll() is None:
+            print(f"== {stage.name}: waiting for what it needs ({self._log})", flush=True)
+        if self._process.wait() == 0:
+            return None
+        return self._log.read_text(errors="replace").strip().rpartition("\n")[2]
 
 
 def read_count(report: Path, returncode: int) -> Count:
@@ -190,21 +235,20 @@ def read_count(report: Path, returncode: int) -> Count:
     return count + Count(failed=1) if broken else count
 
 
-def run_stage(stage: TestStage, extra: Sequence[str], *, whole: bool) -> Outcome:
-    """Run one stage, with output to this terminal, and return its result."""
+def run_stage(stage: TestStage, arguments: Sequence[str], *, whole: bool) -> Outcome:
+    """Run one stage with these arguments of pytest, and return its result."""
+    load = busy_cores()
     begun = time.monotonic()
-    count = run_pytest(stage, (*stage.tests(whole=whole), *stage.options, *SLOWEST, *extra))
-    if 0 < count.failed <= ALONE_AT_MOST and stage.name not in WITHOUT_JAVA:
-        count = run_alone(stage, count, extra, whole=whole)
+    count = run_pytest(stage, (*arguments, *stage.options, *SLOWEST))
     took = time.monotonic() - begun
-    outcome = Outcome(stage.name, count, took, stage.seconds(whole=whole))
+    outcome = Outcome(stage.name, count, took, stage.seconds(whole=whole), max(load, busy_cores()))
     print(f"== {stage.name}: {count} in {outcome.timing}", flush=True)
     return outcome
 
 
-def run_pytest(stage: TestStage, arguments: Sequence[str], report_name: str = "") -> Count:
-    """Run pytest with a stage's environment, and return the counts."""
-    report = RESULTS / f"{report_name or stage.name}.xml"
+def run_pytest(stage: TestStage, arguments: Sequence[str]) -> Count:
+    """Run pytest with a stage's environment, with output to this terminal; return the counts."""
+    report = RESULTS / f"{stage.name}.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", *arguments, f"--junitxml={report}"]
     environment = {**os.environ, **stage.environment}
@@ -214,126 +258,64 @@ def run_pytest(stage: TestStage, arguments: Sequence[str], report_name: str = ""
     return read_count(report, done.returncode)
 
 
-LAST_FAILED = ("--last-failed", "--last-failed-no-failures=none", "-n", "0")
-
-
-def run_alone(stage: TestStage, first: Count, extra: Sequence[str], *, whole: bool) -> Count:
-    """Run a stage's failed tests once more, one after the other; return the counts of both runs.
-
-    The first run stands where the second did not run just as many tests.
-    """
-    failed = failed_in(RESULTS / f"{stage.name}.xml")
-    print(f"== {stage.name}: alone once more: {', '.join(failed)}", flush=True)
-    options = (*stage.options, *LAST_FAILED, *extra)
-    name = f"{stage.name}-alone"
-    again = run_pytest(stage, (*stage.tests(whole=whole), *options), name)
-    if again.skipped or again.passed + again.failed != first.failed:
-        return first
-    still = failed_in(RESULTS / f"{name}.xml")
-    return replace(
-        first,
-        passed=first.passed + again.passed,
-        failed=again.failed,
-        unsteady=tuple(each for each in failed if each not in still),
-    )
-
-
-def failed_in(report: Path) -> list[str]:
-    """Return the names of the tests that failed, from pytest's JUnit report, sorted."""
-    if not report.exists():
-        return []
-    cases = ET.parse(report).getroot().iter("testcase")  # noqa: S314
-    return sorted(
-        {
-            f"{case.get('classname')}::{case.get('name')}"
-            for case in cases
-            if case.find("failure") is not None or case.find("error") is not None
-        }
-    )
-
-
-def find_browser() -> str | None:
-    """Return the Chromium to test with, or None."""
-    return next(filter(None, map(shutil.which, BROWSERS)), None)
-
-
-def ensure_package(package: str, programs: Sequence[str]) -> bool:
-    """Install Debian's package if none of its programs exists and this user may.
-
-    Return whether one exists now.
-    """
-    if any(map(shutil.which, programs)):
-        return True
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        print(f"== installing Debian's package {package}", flush=True)
-        for command in (["apt-get", "-q", "update"], ["apt-get", "-qy", *INSTALL, package]):
-            subprocess.run(command, env={**os.environ, **QUIET_APT}, check=False)
-    return any(map(shutil.which, programs))
-
-
-INSTALL = ("install", "--no-install-recommends")
-QUIET_APT = {"DEBIAN_FRONTEND": "noninteractive"}
-
-
-def ensure_needs(stage: TestStage) -> str | None:
-    """Install what a stage needs beyond Python. Return a message on failure."""
-    if stage.name in CACHES:  # without it, its tests are skipped, and the summary says so
-        ensure_package("redis-server", ["redis-server"])
-    if stage.name in BROWSE and not ensure_package("chromium", BROWSERS):
-        return "no Chromium: install the package chromium, then run make test again"
-    if stage.name not in WITHOUT_JAVA:
-        try:
-            fetch(ROOT / ".jars", print)
-            build(ROOT / ".jars")
-            class_archive.build(ROOT / ".jars", lambda text: print(f"classes: {text}", flush=True))
-        except class_archive.ClassesProblem as problem:
-            print(f"classes: {problem}; jobs will start more slowly", flush=True)
-        except (JarsProblem, JavaProblem, KernelBuildProblem) as problem:
-            return str(problem)
-    return None
-
-
 def choose(names: Sequence[str]) -> list[TestStage]:
     """Return the stages with these names, in order; see `main`.
 
     Raises SystemExit for an unknown name.
     """
     every = [*STAGES, TRIALS]
-    unknown = {*names} - {stage.name for stage in every} - {"all"}
+    unknown = {*names} - {stage.name for stage in every} - {"all", "changed"}
     if unknown:
         known = ", ".join(stage.name for stage in every)
-        sys.exit(f"test: no stage {', '.join(sorted(unknown))}; there are {known}, and all")
-    if set(names) == {"all"}:
-        return every
-    return [stage for stage in every if stage.name in names] if names else list(STAGES)
+        sys.exit(
+            f"test: no stage {', '.join(sorted(unknown))}; there are {known}, and all, changed"
+        )
+    named = [stage for stage in every if stage.name in names]
+    return named or (every if "all" in names else list(STAGES))
 
 
 def main(arguments: list[str]) -> int:
     """Run the named stages: by default all except the trials; with `all`, these too and all cases.
 
-    With `all` and names, run only these stages with all cases. Return 1 if anything failed.
+    With `all` and names, run only these stages with all cases; with `changed`, only the tests of
+    what has changed. Return 1 if anything failed.
     """
     names = [argument for argument in arguments if not argument.startswith("-")]
     extra = [argument for argument in arguments if argument.startswith("-")]
     whole, chosen = "all" in names, choose(names)
+    selected = {stage.name: stage.tests(whole=whole) for stage in chosen}
+    if "changed" in names:
+        selected = changed(chosen)
+        chosen = [stage for stage in chosen if stage.name in selected]
     RESULTS.mkdir(exist_ok=True)
     print(announce(chosen, whole=whole), flush=True)
+    prerequisites = Prerequisites(chosen, RESULTS / "prerequisites.log")
     outcomes = []
     for at, stage in enumerate(chosen, 1):
         print(f"\n== stage {at} of {len(chosen)}: {stage.name}, {stage.holds}", flush=True)
-        problem = ensure_needs(stage)
+        problem = prerequisites.problem(stage)
         if problem:
             print(f"== {stage.name}: {problem}", flush=True)
             outcomes.append(Outcome(stage.name, Count(failed=1), 0, stage.seconds(whole=whole)))
         else:
-            outcomes.append(run_stage(stage, extra, whole=whole))
-    return sum_up(outcomes)
+            outcomes.append(run_stage(stage, (*selected[stage.name], *extra), whole=whole))
+    return sum_up(outcomes, strict="CI" in os.environ)
 
 
-def sum_up(outcomes: Sequence[Outcome]) -> int:
-    """Print the time of each stage, why tests were skipped, which passed alone only, and how many.
+def changed(stages: Iterable[TestStage]) -> dict[str, tuple[str, ...]]:
+    """Return the tests of what has changed, by the stages that have some."""
+    files = affected_tests(ROOT)
+    by_stage = {
+        stage.name: tuple(file for file in files if file.startswith(f"tests/{stage.folder}/"))
+        for stage in stages
+    }
+    return {name: tests for name, tests in by_stage.items() if tests}
 
-    Return 1 if anything failed.
+
+def sum_up(outcomes: Sequence[Outcome], *, strict: bool = False) -> int:
+    """Print the time of each stage, why tests were skipped, and how many passed.
+
+    Return 1 if anything failed; strict: also if a stage was slow on a quiet machine.
     """
     count = sum((each.count for each in outcomes), Count())
     both = sum(each.took for each in outcomes), sum(each.expected for each in outcomes)
@@ -342,14 +324,17 @@ def sum_up(outcomes: Sequence[Outcome]) -> int:
         print(f"== {each.name}: {each.timing}")
     for why in count.why_skipped:
         print(f"== skipped: {why}")
-    for test in count.unsteady:
-        print(f"== UNSTEADY, passed alone only: {test}")
+    slow = [each.name for each in outcomes if each.slow] if strict else []
+    for name in slow:
+        print(f"== FAILED: {name} took more than {SLOW:g} times its budget on a quiet machine")
     print(count)
-    return 1 if count.failed else 0
+    return 1 if count.failed or slow else 0
 
 
 def announce(chosen: Sequence[TestStage], *, whole: bool) -> str:
     """Return one line that says what will be run, and how long that should take."""
+    if not chosen:
+        return "== nothing has changed that a test reads"
     expected = sum(stage.seconds(whole=whole) for stage in chosen)
     names = ", ".join(stage.name for stage in chosen)
     about = f"{expected} s" if expected < 100 else f"{expected / 60:.0f} minutes"

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 
 from agents.reporter import Reporter
 from bus.kafka import KafkaBus
-from ops.test import find_browser
+from ops.prerequisites import find_browser
 from support.browser.browser_pages import Open, Send, log_in, resize
 from support.browser.shared_product import exclusive, shared_product, turn
 from support.run.stack import Stack, wait_until

@@ -124,8 +124,8 @@ def as_nobody(data_dir: Path) -> str:
 # ---- every entry point ----------------------------------------------------------------------
 
 MAKE_WHAT_OTHERS_SHARE = {"ops/jars.py", "ops/class_archive.py", "ops/jars_lock.py", "ops/setup.py",
-                          "ops/agents_wheel.py", "ops/release.py", "streaming/spark/gateway.py",
-                          "streaming/job/cds_training.py",
+                          "ops/prerequisites.py", "ops/agents_wheel.py", "ops/release.py",
+                          "streaming/spark/gateway.py", "streaming/job/cds_training.py",
                           "streaming/kernel/__main__.py"}  # fmt: skip
 """Archives, which hold no secret, and which other users of the machine may run."""
 KEEP_NOTHING = {
