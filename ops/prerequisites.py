@@ -19,7 +19,9 @@ from ops.jars import JarsProblem, fetch
 from ops.kernel_build import KernelBuildProblem, build
 
 JARS = Path(__file__).resolve().parent.parent / ".jars"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+HEADLESS = "chromium-headless-shell"
+"""Debian's Chromium without windows, which takes less than half the processor time."""
+BROWSERS = (HEADLESS, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 INSTALL = ("install", "--no-install-recommends")
 QUIET_APT = {"DEBIAN_FRONTEND": "noninteractive"}
 
@@ -35,8 +37,8 @@ def find_browser() -> str | None:
 
 def ensure_browser() -> None:
     """Install Chromium if there is none. Raises Missing."""
-    if not ensure_package("chromium", BROWSERS):
-        raise Missing("no Chromium: install the package chromium, then run make test again")
+    if not ensure_package(HEADLESS, BROWSERS):
+        raise Missing(f"no Chromium: install the package {HEADLESS}, then run make test again")
 
 
 def ensure_redis() -> None:

@@ -32,8 +32,8 @@ from dashboard.serve.materialiser.worker import Materialiser
 from domain.records import Command, Mute, Report
 from domain.scenario_parser import load_scenarios
 from support.kafka.sinks import PlayedJob
-from support.run.stack import EmbeddedBroker
-from support.spark.jobs import QUICK_START, read_up_to
+from support.run.stack import QUICK_START, EmbeddedBroker
+from support.spark.jobs import read_up_to
 from wire.bucket_fold import FoldedRecord, read_emissions
 from wire.snapshot import load_snapshot
 from wire.source import encode_mute

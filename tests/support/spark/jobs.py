@@ -21,7 +21,7 @@ from domain.scenario_parser import load_scenarios
 from ops.leftovers import descendants
 from streaming.state.checkpoint import Epoch, current_epoch
 from streaming.state.storage import LocalPath
-from support.run.stack import ROOT, EmbeddedBroker, wait_until
+from support.run.stack import QUICK_START, ROOT, EmbeddedBroker, wait_until
 from wire.job import QueryReport, decode_progress
 from wire.partitioner import partition_of
 from wire.source import encode_command, encode_report
@@ -54,12 +54,6 @@ streaming.job.sources.EXPECTED.clear()
 runpy.run_module("streaming", run_name="__main__")
 """
 """The job, but for its look at the source topics' settings: records may bring their own time."""
-
-QUICK_START = (
-    "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-)
-"""Java's options of a job that lives for seconds: half of what a start costs goes into compiling
-better and into verifying Spark's classes."""
 
 
 @dataclass
