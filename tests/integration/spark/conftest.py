@@ -54,8 +54,8 @@ def make_job(
 ) -> Iterator[Callable[..., Job]]:
     """Makes the test's job, configured and not yet started; all it has started ends with the test.
 
-    text: its scenarios; options: settings of `Job`, whose batches in Real-time Mode are short so that
-    a test sees some end.
+    text: its scenarios; options: settings of `Job`. Unless they say otherwise its batches are
+    short, so that a test sees some end.
     """
     with ExitStack() as stack:
 
