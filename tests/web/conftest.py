@@ -5,6 +5,7 @@ from support.web.fixtures import (  # noqa: F401 - fixtures
     bus,
     client,
     gateway,
+    stopped_clock,
     user,
     world,
 )

@@ -25,7 +25,6 @@ from dashboard.watch.annotations import labels
 from dashboard.watch.annotations.acknowledgements import acknowledge
 from dashboard.watch.filters import models
 from dashboard.watch.filters.models import FilterRefused, SavedFilter
-from support.web.clocks import stop_clock
 from support.web.web_fixtures import bearer, logged_in, make_user
 from support.web.world import World
 
@@ -35,9 +34,8 @@ EU = "/?scenario=attack&q=team%3AEU"
 
 
 @pytest.fixture
-def sites(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def sites(stopped_clock: int, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two attacked sites of team EU, and a calm one; one of another team: all since one moment."""
-    stop_clock(monkeypatch, now_ms())
     monkeypatch.setattr(scenario_tabs, "_shared", (0.0, {}))
     for asset in ("bank", "shop", "pay"):
         world.report(asset, "under-attack")
