@@ -76,6 +76,11 @@ THREE = ("-n", "3", "--dist", "worksteal")
 FOUR = ("-n", "4", "--dist", "worksteal")
 """Workers with separate processes: while one waits for a start or an end, others work."""
 
+FILES = ("--dist", "loadfile", "--no-loadscope-reorder")
+THREE_FILES, FOUR_FILES = ("-n", "3", *FILES), ("-n", "4", *FILES)
+"""Workers that are given a whole file at a time: its tests share processes that take long to start.
+"""
+
 ONE_BY_ONE = ("-n", "3", "--dist", "load", "--maxschedchunk", "1")
 """Also three workers, each of which is given one test at a time: they share what they look at."""
 
@@ -97,9 +102,11 @@ STAGES = (
     TestStage("unit", "functions and classes, without a process", 45, 110, (*THREE, *UNLOADED)),
     TestStage("web", "pages, calls and socket messages", 150, 300, (*FOUR, *NO_BROWSER)),
     TestStage(
-        "integration/kafka", "a broker, and what lives with it", 130, 430, (*FOUR, *UNLOADED)
+        "integration/kafka", "a broker, and what lives with it", 130, 430, (*FOUR_FILES, *UNLOADED)
     ),
-    TestStage("integration/spark", "job and kernel against the fold", 210, 900, (*TWO, *UNLOADED)),
+    TestStage(
+        "integration/spark", "job and kernel against the fold", 210, 900, (*THREE_FILES, *UNLOADED)
+    ),
     TestStage(
         "e2e/browser", "the product in Chromium", 130, 900, (*ONE_BY_ONE, *PICTURES), BROWSING
     ),
