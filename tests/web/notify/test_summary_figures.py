@@ -334,7 +334,7 @@ PERIODS = {
 }
 
 
-@pytest.mark.spread(6)
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("service", [False, True], ids=["all hours", "service hours"])
 @pytest.mark.parametrize("name", PERIODS)
 def test_every_figure_is_as_counted_minute_by_minute(month: Topic, name: str, service: bool):
@@ -359,7 +359,7 @@ GAPS = [
 """Within an hour, over days, over the change of the clock, from hour to hour, and of late."""
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("service", [False, True], ids=["all hours", "service hours"])
 @pytest.mark.parametrize("name", PERIODS)
 def test_what_was_not_observed_counts_in_no_figure_of_time(month: Topic, name: str, service: bool):
@@ -442,7 +442,7 @@ def test_while_a_change_of_zone_is_summed_up_the_former_zone_is_shown(month: Top
         if answered.zone == new:
             break
         assert (answered.zone, answered.next_zone) == (ZONE, new)
-        if n % 11 == 0 or (n > 60 and n % 3 == 0):  # in March more often
+        if n % 22 == 0 or (n > 60 and n % 7 == 0):  # in March more often
             check(answered, past, NOW)
         assert sum_up_day("attack", NOW)
     assert n > 40
@@ -470,7 +470,9 @@ def test_a_second_change_of_zone_waits_for_the_first(month: Topic, client: Clien
     assert ReportingZone.objects.chosen().key == "Asia/Kathmandu"
 
 
-@pytest.mark.parametrize("which", ["all", "the last of each"])
+@pytest.mark.parametrize(
+    "which", ["all", pytest.param("the last of each", marks=pytest.mark.extensive)]
+)
 def test_records_that_come_again_change_nothing(month: Topic, which: str):
     """As a rebuild brings them: the same, in a new epoch."""
     sum_up(NOW)
@@ -616,11 +618,13 @@ def test_a_deleted_incident_and_an_extra_one_are_named(summed: None):
     ("model", "column", "value", "what"),
     [
         (Incident, "began_at", 1, "incident, began_at"),
-        (Incident, "ended_at", 1, "incident, ended_at"),
-        (Incident, "changes", 1, "incident, changes"),
-        (Incident, "worst", "x", "incident, worst"),
+        pytest.param(Incident, "ended_at", 1, "incident, ended_at", marks=pytest.mark.extensive),
+        pytest.param(Incident, "changes", 1, "incident, changes", marks=pytest.mark.extensive),
+        pytest.param(Incident, "worst", "x", "incident, worst", marks=pytest.mark.extensive),
         (Presence, "end", 1, "time on the board, end"),
-        (ImpairedSpan, "state", "x", "time of trouble, state"),
+        pytest.param(
+            ImpairedSpan, "state", "x", "time of trouble, state", marks=pytest.mark.extensive
+        ),
         (ImpairedSpan, "begin", 1, "time of trouble, begin"),
     ],
 )
