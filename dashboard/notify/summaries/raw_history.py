@@ -358,11 +358,11 @@ def sources_between(
 
 def _overlapping(scenario: str, span: Span) -> Sequence[Spell]:
     """Return asset, begin, end and mark of the spans that overlap a time."""
-    begun = [scenario, *span]
+    begun: list[Any] = [scenario, *span]
     lasting = [
         each for ms in LENGTHS_MS for each in (scenario, span.begin, span.begin, span.begin - ms)
     ]
-    longest = [scenario, span.begin, span.begin]
+    longest: list[Any] = [scenario, span.begin, span.begin]
     with connection.cursor() as cursor:
         cursor.execute(OVERLAPPING, [*begun, scenario, span.begin, *lasting, *longest])
         return list(cursor.fetchall())
