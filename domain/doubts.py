@@ -59,9 +59,15 @@ def _merged(scenario: Scenario, former: Doubt | None, doubt: Doubt) -> Doubt:
 def _least_needed(scenario: Scenario, doubts: Collection[Doubt]) -> str:
     """Return the agent whose doubt is dropped first.
 
-    Doubts that do not count go first, then the mildest, then the oldest.
+    Doubts that do not count go first, then the one that ends first (before CLAIM_FOLD the mildest),
+    then the oldest.
     """
-    return min(doubts, key=lambda each: (each.counts, -severity(scenario, each), each.offset)).agent
+
+    def need(doubt: Doubt) -> tuple[bool, int, int]:
+        later = doubt.until if scenario.by_claim else -severity(scenario, doubt)
+        return doubt.counts, later, doubt.offset
+
+    return min(doubts, key=need).agent
 
 
 def flap(scenario: Scenario, former: Vote | None, vote: Vote) -> Vote:
@@ -87,11 +93,16 @@ def _is_milder(scenario: Scenario, state: str, other: str) -> bool:
 # ---- ends -------------------------------------------------------------------------------------
 
 
-def end_doubt(asset: Asset, agent: str) -> None:
-    """End a doubt that lasts only until its agent's next report."""
-    doubt = asset.doubts.get(agent)
-    if doubt is not None and doubt.reason in PASSING_DOUBTS:
-        _drop(asset, [agent])
+def end_doubt(scenario: Scenario, asset: Asset, vote: Vote) -> None:
+    """End a doubt that lasts only until its agent's next report, which this vote is.
+
+    From CLAIM_FOLD on the report must claim to be later than what caused the doubt.
+    """
+    doubt = asset.doubts.get(vote.agent)
+    if doubt is None or doubt.reason not in PASSING_DOUBTS:
+        return
+    if not scenario.by_claim or vote.claimed > doubt.time:
+        _drop(asset, [vote.agent])
 
 
 def end(asset: Asset, upto: int) -> None:
@@ -123,7 +134,12 @@ def _drop(asset: Asset, agents: Collection[str]) -> None:
 
 
 def rename(rule: Scenario, mutes: Mutes, asset: Asset, at: int) -> None:
-    """Remove the votes for states that the rule does not know, and doubt their agents."""
+    """Remove the votes for states that the rule does not know, and doubt their agents.
+
+    From CLAIM_FOLD on they stay.
+    """
+    if rule.by_claim:
+        return
     unknown = [vote for vote in asset.votes.values() if not rule.knows(vote.state)]
     asset.votes = {agent: vote for agent, vote in asset.votes.items() if rule.knows(vote.state)}
     lifetime = rule.lifetime
@@ -136,7 +152,7 @@ def rename(rule: Scenario, mutes: Mutes, asset: Asset, at: int) -> None:
         put(rule, asset, doubt)
 
 
-def adopt(rule: Scenario, mutes: Mutes, asset: Asset) -> None:
+def adopt(rule: Scenario, former: Scenario, mutes: Mutes, asset: Asset) -> None:
     """Put the doubts under another rule: they last as long as a vote lives under it."""
     lifetime = rule.lifetime
     if not rule.doubting or lifetime is None:
@@ -146,7 +162,12 @@ def adopt(rule: Scenario, mutes: Mutes, asset: Asset) -> None:
         }
         return
     asset.doubts = {
-        agent: replace(doubt, until=doubt.time + lifetime, weight=mutes.weight(rule, agent))
+        agent: replace(
+            doubt,
+            said=_said(rule, former, doubt),
+            until=doubt.time + lifetime,
+            weight=mutes.weight(rule, agent),
+        )
         for agent, doubt in asset.doubts.items()
     }
     asset.votes = {
@@ -155,3 +176,12 @@ def adopt(rule: Scenario, mutes: Mutes, asset: Asset) -> None:
         else replace(vote, flap=replace(vote.flap, until=vote.flap.time + lifetime))
         for agent, vote in asset.votes.items()
     }
+
+
+def _said(rule: Scenario, former: Scenario, doubt: Doubt) -> str | None:
+    """Return what a doubt says under another rule.
+
+    A word that the former rule did not know may hide another one. Once it is known, it is none.
+    """
+    learnt = severity(former, doubt) < 0 <= severity(rule, doubt)
+    return None if learnt and rule.by_claim else doubt.said

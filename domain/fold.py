@@ -161,7 +161,7 @@ class Bucket:
     # ---- reports --------------------------------------------------------------------------
 
     def _report(self, report: Report) -> None:
-        if not self.scenario.lenient and (fault := _former_fault(report)) is not None:
+        if (fault := _former_fault(self.scenario, report)) is not None:
             self._out.append(DeadLetter(fault))
         elif not self.scenario.knows(report.state):
             reason = "unknown-state"
@@ -172,6 +172,9 @@ class Bucket:
             self._look_at(report, self.assets.get(report.asset))
 
     def _refuse_report(self, refused: RefusedReport) -> None:
+        if refused.sunk is not None and not self.scenario.piecewise:
+            self._out.append(DeadLetter(refused.sunk))
+            return
         former = not self.scenario.lenient and refused.detail_fault == "bad-field"
         self._out.append(DeadLetter("bad-field" if former else refused.reason))
         self.lateness.add(refused.agent, "refused")
@@ -183,13 +186,18 @@ class Bucket:
         ahead = _is_ahead(report, former)
         at = None if ahead else report.reported_at
         vote, doubt = self._vote_of(report, at), CLOCK_AHEAD if ahead else None
-        if at is not None and (kind := self._late_kind(asset, vote)) is not None:
-            doubt = self._excuse(kind, asset, vote)
-            if doubt is None:
+        ordered = report.reported_at is not None and (self.scenario.by_claim or at is not None)
+        if ordered and (kind := self._late_kind(asset, vote)) is not None:
+            excuse = self._excuse(kind, asset, vote)
+            if excuse is None:
                 self._pass_over(kind, vote, former, report.asset)
                 return
-        elif vote.silent is not None:
+            doubt, vote = doubt or excuse, _keep_claim(former, vote)
+        elif ordered and former is not None and self._repeats(former, vote):
+            vote = votes.as_old_as(vote, former)
+        if vote.silent is not None:
             self.lateness.add(vote.agent, "silent", vote.age)
+            doubt = None
         if doubt is not None:
             self.lateness.add(vote.agent, "doubtful", ahead=report.ahead if ahead else 0)
             vote = replace(vote, doubt=doubt if self.scenario.doubting else None)
@@ -230,6 +238,7 @@ class Bucket:
             order=self._order(at),
             age=age,
             detail_fault=report.detail_fault,
+            claimed=self._time if report.reported_at is None else report.reported_at,
         )
 
     def _order(self, reported_at: int | None) -> int:
@@ -251,7 +260,23 @@ class Bucket:
             return "stale"
         if asset is None:
             return None
-        return "late" if self._is_older(asset, vote.agent, vote.order) else None
+        former = asset.votes.get(vote.agent)
+        outdated = former is not None and self._is_outdated(former, vote)
+        return "late" if outdated or self._is_purged(asset, vote.order) else None
+
+    def _is_outdated(self, former: Vote, vote: Vote) -> bool:
+        """Return whether a report is late because of its agent's vote."""
+        milder = self.scenario.severity(vote.state) > self.scenario.severity(former.state)
+        older = self._precedes(former, vote.claimed, vote.order)
+        return older or (milder and self._repeats(former, vote))
+
+    def _precedes(self, former: Vote, claimed: int, order: int) -> bool:
+        """Return whether a record is older than its agent's vote."""
+        return claimed < former.claim if self.scenario.by_claim else order < former.order
+
+    def _repeats(self, former: Vote, vote: Vote) -> bool:
+        """Return whether a report has the same claim as its agent's vote."""
+        return self.scenario.by_claim and vote.claimed == former.claim
 
     def _is_purged(self, asset: Asset, order: int) -> bool:
         """Return whether a record is older than the asset's purge.
@@ -263,30 +288,42 @@ class Bucket:
     def _excuse(self, kind: Kind, asset: Asset | None, vote: Vote) -> str | None:
         """Return the doubt under which a late report is taken anyway, or None.
 
-        Two kinds of late report are taken. CLOCK_BACK: the agent's newest vote hides the report
-        because the broker's clock went back, and the report is worse than that vote. PURGED: the
-        report is from before a purge, by an agent whose clock is behind, and is worse than the
-        mildest state or follows a vote already in this doubt.
+        Two kinds of late report are taken. CLOCK_BACK: the agent's vote hides the report because
+        its clock went back, and the report is worse than that vote. PURGED: the report is from
+        before a purge, by an agent whose clock is behind, and is worse than the mildest state or
+        follows a vote already in this doubt.
         """
         if not self.scenario.doubting or asset is None or kind != "late" or vote.silent is not None:
             return None
         former, rank = asset.votes.get(vote.agent), self.scenario.severity
-        if former is not None and vote.order < former.order:
-            back = former.order > self._time and not self._is_purged(asset, vote.order)
-            return CLOCK_BACK if back and rank(vote.state) < rank(former.state) else None
+        if former is not None and self._is_outdated(former, vote):
+            worse = rank(vote.state) < rank(former.state)
+            return CLOCK_BACK if worse and self._went_back(asset, former, vote) else None
         again = former is not None and former.doubt == PURGED
         return PURGED if again or vote.state != self.scenario.mildest else None
+
+    def _went_back(self, asset: Asset, former: Vote, vote: Vote) -> bool:
+        """Return whether a report is older than its agent's vote only because a clock went back.
+
+        That is the agent's clock; before CLAIM_FOLD, the broker's.
+        """
+        if self.scenario.by_claim:
+            return vote.claimed >= former.order
+        return former.order > self._time and not self._is_purged(asset, vote.order)
 
     def _pass_over(self, kind: Kind, vote: Vote, former: Vote | None, name: str) -> None:
         """Count a late report, and doubt its agent if it says something worse.
 
-        Worse is what ranks above the agent's vote or, without one, above the mildest state.
+        Worse is what ranks above the agent's vote or, without one, above the mildest state. From
+        CLAIM_FOLD on it is enough to repeat what ranks above the mildest state.
         """
         self.lateness.add(vote.agent, kind, vote.age)
-        rank, known = self.scenario.severity, self.scenario.mildest
-        if rank(vote.state) < rank(known if former is None else former.state):
+        rank, mildest = self.scenario.severity, self.scenario.mildest
+        if rank(vote.state) < rank(mildest if former is None else former.state):
             reason = STALE if kind == "stale" and former is None else CONTRADICTION
             self._doubt(name, vote.agent, reason, vote.state)
+        elif self.scenario.by_claim and vote.state != mildest:
+            self._doubt(name, vote.agent, STALE, vote.state)
 
     def _doubt(self, name: str, agent: str, reason: str, said: str | None) -> None:
         """Doubt an agent on an existing asset, for one vote lifetime."""
@@ -306,7 +343,7 @@ class Bucket:
             self.lateness.add(vote.agent, "rare")
         if self.scenario.doubting:
             vote = doubts.flap(self.scenario, former, vote)
-            doubts.end_doubt(asset, vote.agent)
+            doubts.end_doubt(self.scenario, asset, vote)
         asset.votes[vote.agent] = vote
         if not vote.counts:
             return
@@ -321,21 +358,29 @@ class Bucket:
             self._out.append(DeadLetter("bad-time"))
             return
         asset, agent = self.assets.get(leave.asset), leave.agent
-        if asset is None or not (agent in asset.votes or agent in asset.doubts):
+        if asset is None or not self._can_leave(asset, agent):
             return
-        at = None if leave.ahead > MAX_AHEAD else leave.reported_at
-        if at is not None and self._is_older(asset, agent, self._order(at)):
+        if self._is_older(asset, leave):
             self.lateness.add(agent, "late")
             return
         before = self._begin(asset)
-        votes.withdraw(asset, agent)
+        votes.withdraw(self.scenario, asset, agent)
         transitions.judge(self.scenario, asset, self.clock)
         asset.drop_unknown(self._time)
         self._finish(leave.asset, asset, before, self._cause("leave", agent=agent), self.clock)
 
-    def _is_older(self, asset: Asset, agent: str, order: int) -> bool:
-        """Return whether a record is older than its agent's newest vote or the asset's purge."""
-        return _is_outdated(asset, agent, order) or self._is_purged(asset, order)
+    def _can_leave(self, asset: Asset, agent: str) -> bool:
+        """Return whether there is anything that the agent's leave withdraws."""
+        return agent in asset.votes or (agent in asset.doubts and not self.scenario.by_claim)
+
+    def _is_older(self, asset: Asset, leave: Leave) -> bool:
+        """Return whether a leave is older than its agent's vote or the asset's purge."""
+        at = leave.reported_at
+        if at is None or (leave.ahead > MAX_AHEAD and not self.scenario.by_claim):
+            return False
+        former, order = asset.votes.get(leave.agent), self._order(at)
+        outdated = former is not None and self._precedes(former, at, order)
+        return outdated or self._is_purged(asset, order)
 
     # ---- commands -------------------------------------------------------------------------
 
@@ -488,7 +533,7 @@ class Bucket:
         votes.put_mark(self.scenario, asset, agent, mark)
         transitions.judge(self.scenario, asset, self.clock, up=True, down=mark is None)
         if mark is not None and self.scenario.doubting:
-            transitions.end_unvoiced(asset, before.votes.get(agent))
+            transitions.end_unvoiced(self.scenario, asset, before.votes.get(agent))
         self._finish(name, asset, before, cause, self.clock)
 
     # ---- before and after an event --------------------------------------------------------
@@ -562,8 +607,19 @@ class Bucket:
         return Cause(type_, self.partition, self.offset, self.clock, agent, user, command)
 
 
-def _former_fault(report: Report) -> str | None:
-    """Return why versions before DOUBT_FOLD refuse a report, or None if they do not."""
+def _keep_claim(former: Vote | None, vote: Vote) -> Vote:
+    """Return the vote of a late report that is taken, with the later claim of the two."""
+    if former is None or former.claim <= vote.claimed:
+        return vote
+    return replace(vote, claimed=former.claim)
+
+
+def _former_fault(scenario: Scenario, report: Report) -> str | None:
+    """Return why a rule of an earlier version refuses a report, or None if it does not."""
+    if report.sunk is not None and not scenario.piecewise:
+        return report.sunk
+    if scenario.lenient:
+        return None
     if report.detail_fault == "bad-field":
         return report.detail_fault
     return "bad-time" if report.ahead > MAX_AHEAD else report.detail_fault
@@ -576,9 +632,3 @@ def _is_ahead(report: Report, former: Vote | None) -> bool:
     """
     still = former is not None and former.doubt == CLOCK_AHEAD
     return report.ahead > (STILL_AHEAD if still else MAX_AHEAD)
-
-
-def _is_outdated(asset: Asset, agent: str, order: int) -> bool:
-    """Return whether a record is older than its agent's newest vote."""
-    newest = asset.votes.get(agent)
-    return newest is not None and order < newest.order

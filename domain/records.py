@@ -84,10 +84,13 @@ VOTE_DOUBTS = (CLOCK_AHEAD, CLOCK_BACK, PURGED)
 went back, or the report is older than the asset's purge."""
 
 CONTRADICTION, STALE, RENAMED = "contradiction", "stale", "renamed"
-DOUBT_REASONS = (CONTRADICTION, STALE, RENAMED, "unknown-state", "bad-time", "bad-field")
+DOUBT_REASONS = (
+    *(CONTRADICTION, STALE, RENAMED),
+    *("unknown-state", "bad-time", "bad-field", "not-json"),
+)
 """Why an agent is doubted apart from its vote: a late report said something worse; a report that
-was too old did, from an agent without a vote; the rule in force no longer knows the reported state;
-or a report was refused, for this reason of DEAD_LETTER_REASONS."""
+was late or too old repeated something bad; a rule before CLAIM_FOLD no longer knew the reported
+state; or a report was refused, for this reason of DEAD_LETTER_REASONS."""
 
 PASSING_DOUBTS = (STALE, RENAMED)
 """The reasons among these that end with the agent's next report that is taken."""
@@ -122,7 +125,8 @@ class Report:
 
     reported_at: the agent's clock, Unix ms; detail: the JSON text of an object, passed on
     unchanged; ahead: how far the agent's clock was ahead of the record's append time, ms;
-    detail_fault: why the detail was left out, a reason of DEAD_LETTER_REASONS.
+    detail_fault: why the detail was left out, a reason of DEAD_LETTER_REASONS; sunk: why a rule
+    before CLAIM_FOLD refuses the whole record, such a reason too.
     """
 
     asset: str
@@ -132,6 +136,7 @@ class Report:
     detail: str | None = None
     ahead: int = 0
     detail_fault: str | None = None
+    sunk: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,7 @@ class RefusedReport:
     """A report that cannot be taken, but whose asset and agent can be read.
 
     said: what it says, if that is the name of a state; reason: of DEAD_LETTER_REASONS;
-    detail_fault: as in a report. The rest is for people, as in `Unreadable`.
+    detail_fault, sunk: as in a report. The rest is for people, as in `Unreadable`.
     """
 
     asset: str
@@ -148,6 +153,7 @@ class RefusedReport:
     reason: str
     detail_fault: str | None = None
     unreadable: Unreadable | None = field(default=None, compare=False)
+    sunk: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,10 +349,12 @@ class Vote:
     reported_at: the agent's own time, ms; time: the bucket's clock when the report was applied, ms;
     expires: when the vote falls silent, ms, or None for never; weight: 0 while its agent is muted;
     detail: the report's own; silent: since when the agent has been silent on the asset, ms, or None
-    for a live vote; order: the time that orders an agent's reports, ms (the agent's time, but never
-    later than the record's append time); age: the report's age when it was appended, ms; doubt: one
-    of VOTE_DOUBTS, why the vote is in doubt because of its own report; detail_fault: why the
-    report's detail was left out; flap: the last time the vote turned worse.
+    for a live vote; order: the time that orders reports of several agents, ms (the agent's time,
+    but never later than the record's append time); age: the report's age when it was appended, ms;
+    doubt: one of VOTE_DOUBTS, why the vote is in doubt because of its own report; detail_fault: why
+    the report's detail was left out; flap: the last time the vote turned worse; claimed: the time
+    that orders its agent's reports, ms (the agent's time however far ahead, or else the record's
+    append time).
     """
 
     agent: str
@@ -364,6 +372,14 @@ class Vote:
     doubt: str | None = None
     detail_fault: str | None = None
     flap: Flap | None = None
+    claimed: int = 0
+
+    @property
+    def claim(self) -> int:
+        """The claim that counts: of a silent vote at most the time at which it expired, ms."""
+        if self.silent is None or self.expires is None:
+            return self.claimed
+        return min(self.claimed, self.expires)
 
     @property
     def counts(self) -> bool:

@@ -14,10 +14,14 @@ from uuid import UUID
 from domain.names import USER_PREFIX, state_name_ok
 
 # The version of the fold implemented here; a scenario record names the version it needs.
-FOLD = 5
+FOLD = 6
 
 # The first version in which a report that could not be taken makes its agent doubted.
 DOUBT_FOLD = 5
+
+# The first version that orders an agent's reports by what they claim, loses no word by a change of
+# rule, and reads each field of a report by itself.
+CLAIM_FOLD = 6
 
 # The ladder's default that leaves the state unchanged.
 KEEP = "keep"
@@ -282,6 +286,16 @@ class Scenario:
     def doubting(self) -> bool:
         """Whether agents can be doubted: only with severity, and from DOUBT_FOLD on."""
         return self.lenient and not self.life_cycle
+
+    @cached_property
+    def piecewise(self) -> bool:
+        """Whether a report is taken although the rest of its record cannot be read."""
+        return self.fold >= CLAIM_FOLD
+
+    @cached_property
+    def by_claim(self) -> bool:
+        """Whether an agent's reports are ordered by their claims: doubting, and from CLAIM_FOLD."""
+        return self.doubting and self.piecewise
 
     @cached_property
     def lifetime(self) -> int | None:

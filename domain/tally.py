@@ -11,6 +11,7 @@ from domain.doubts import is_doubted, severity, trusted
 from domain.python_rules import evaluate
 from domain.records import UNREADABLE, Doubt, Vote
 from domain.scenario import KEEP, Latest, PythonRule, Quorum, Scenario
+from domain.votes import is_live
 
 
 def tally(scenario: Scenario, votes: Collection[Vote], current: str | None) -> str:
@@ -31,7 +32,7 @@ class Voices(NamedTuple):
     """The votes on an asset that count.
 
     live: the live votes, which raise a state; sure: the live votes without doubt, which lower it;
-    quiet: the silent and the doubted votes, which speak against lowering it.
+    quiet: the others, which speak against lowering it.
     """
 
     live: list[Vote]
@@ -39,11 +40,11 @@ class Voices(NamedTuple):
     quiet: list[Vote]
 
     @classmethod
-    def of(cls, votes: Iterable[Vote], doubts: Container[str]) -> Self:
+    def of(cls, scenario: Scenario, votes: Iterable[Vote], doubts: Container[str]) -> Self:
         """Return the votes sorted by what they may do. doubts: the doubted agents."""
         live, quiet = [], []
         for vote in votes:
-            if vote.live:
+            if is_live(scenario, vote):
                 live.append(vote)
             elif vote.counts:
                 quiet.append(vote)
@@ -57,7 +58,7 @@ def raising(
     scenario: Scenario, votes: Iterable[Vote], current: str | None, doubts: Container[str] = ()
 ) -> str | None:
     """Return the state to which live votes raise the asset, or None without a live vote."""
-    voices = Voices.of(votes, doubts)
+    voices = Voices.of(scenario, votes, doubts)
     return raised(scenario, voices, current) if voices.live else None
 
 
@@ -83,7 +84,7 @@ def lowering(
     votes without doubt says X or milder. If there is none, return the worse of `current` and what
     raises. Return None without a live vote.
     """
-    voices = Voices.of(votes, doubts)
+    voices = Voices.of(scenario, votes, doubts)
     if not voices.live:
         return None
     return lowered(scenario, voices, current, raised(scenario, voices, current))
@@ -186,7 +187,7 @@ def unconfirmed_reason(
     falling: whether there is a wait for a milder state, during which no vote needs to be as bad as
     `state`; doubts: the doubted agents.
     """
-    live, sure, _ = Voices.of(votes, doubts)
+    live, sure, _ = Voices.of(scenario, votes, doubts)
     if len(sure) < scenario.min_voters:
         return f"{len(sure)} of {scenario.min_voters} voters"
     if scenario.life_cycle or state is None:

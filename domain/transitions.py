@@ -6,6 +6,7 @@ from domain.asset import Asset
 from domain.records import Vote
 from domain.scenario import Scenario
 from domain.tally import Voices, lowered, raised, tally
+from domain.votes import is_live
 
 
 def judge(
@@ -23,7 +24,7 @@ def judge(
     neither, it is silence, which moves nothing. ends: whether evidence ends the waits that are
     over; if not, they end as events of their own.
     """
-    voices = Voices.of(asset.votes.values(), asset.doubts)
+    voices = Voices.of(scenario, asset.votes.values(), asset.doubts)
     if asset.state is None:
         _judge_first(scenario, asset, voices)
     elif scenario.life_cycle:
@@ -111,10 +112,10 @@ def _fall(
     return left
 
 
-def end_unvoiced(asset: Asset, muted: Vote | None) -> None:
+def end_unvoiced(scenario: Scenario, asset: Asset, muted: Vote | None) -> None:
     """End all waits of an asset if a mute has removed the last live vote."""
-    taken = muted is not None and muted.live
-    if taken and not any(vote.live for vote in asset.votes.values()):
+    taken = muted is not None and is_live(scenario, muted)
+    if taken and not any(is_live(scenario, vote) for vote in asset.votes.values()):
         asset.waits = {}
 
 

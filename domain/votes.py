@@ -34,21 +34,35 @@ def _least_needed(scenario: Scenario, asset: Asset, newcomer: Vote) -> str | Non
     if scenario.life_cycle:
         return None
     rank = scenario.severity
-    most, least = _precedence(newcomer), rank(newcomer.state)
+    most, least = _precedence(scenario, newcomer), rank(newcomer.state)
     giving_way = [
-        (_precedence(vote), -rank(vote.state), vote.order, vote.offset, vote.agent)
+        (_precedence(scenario, vote), -rank(vote.state), vote.order, vote.offset, vote.agent)
         for vote in asset.votes.values()
-        if _precedence(vote) <= most and (not vote.counts or rank(vote.state) >= least)
+        if _precedence(scenario, vote) <= most and (not vote.counts or rank(vote.state) >= least)
     ]
     return min(giving_way)[-1] if giving_way else None
 
 
-def _precedence(vote: Vote) -> int:
+def _precedence(scenario: Scenario, vote: Vote) -> int:
     """Return how much a vote counts: 0 if it does not, 1 if it is silent, 2 if it is live."""
-    return 0 if not vote.counts else 1 if vote.silent is not None else 2
+    return 0 if not vote.counts else 2 if is_live(scenario, vote) else 1
 
 
 # ---- silence --------------------------------------------------------------------------------
+
+
+def is_live(scenario: Scenario, vote: Vote) -> bool:
+    """Return whether a vote is live. One for a state that the rule does not know is as silent."""
+    return vote.live and scenario.severity(vote.state) >= 0
+
+
+def as_old_as(vote: Vote, former: Vote) -> Vote:
+    """Return a vote that repeats its agent's claim: it ends no later than the former vote."""
+    if vote.expires is None or former.expires is None or vote.expires <= former.expires:
+        return vote
+    age = vote.age + vote.expires - former.expires
+    silent = None if former.silent is None else former.expires
+    return replace(vote, expires=former.expires, age=age, silent=silent)
 
 
 def fallen_silent(scenario: Scenario, vote: Vote, since: int) -> Vote | None:
@@ -95,10 +109,11 @@ def _aged(scenario: Scenario, votes: Iterable[Vote]) -> Iterable[tuple[str, Vote
         yield vote.agent, replace(vote, expires=expires)
 
 
-def withdraw(asset: Asset, agent: str) -> None:
-    """Remove an agent's vote and the doubt about it."""
+def withdraw(scenario: Scenario, asset: Asset, agent: str) -> None:
+    """Remove an agent's vote and, before CLAIM_FOLD, the doubt about it."""
     asset.votes = {name: vote for name, vote in asset.votes.items() if name != agent}
-    asset.doubts = {name: doubt for name, doubt in asset.doubts.items() if name != agent}
+    if not scenario.by_claim:
+        asset.doubts = {name: doubt for name, doubt in asset.doubts.items() if name != agent}
 
 
 # ---- mutes ----------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from domain.timer_index import TimerHeap
 
 T = TypeVar("T")
 
-CODEC = 6
+CODEC = 7
 
 
 class UnreadableAsset(ValueError):
@@ -211,6 +211,7 @@ def _vote_fields(vote: Vote) -> list[Any]:
         vote.doubt,
         vote.detail_fault,
         vote.flap and [vote.flap.state, vote.flap.time, vote.flap.until, vote.flap.again],
+        vote.claimed,
     ]
 
 
@@ -250,8 +251,8 @@ def _override_fields(override: Override) -> list[Any]:
 
 
 def _vote(fields: list[Any]) -> Vote:
-    *plain, muted, silent, order, age, doubt, detail_fault, flap = fields
-    later = (silent, order, age, doubt, detail_fault, flap and Flap(*flap))
+    *plain, muted, silent, order, age, doubt, detail_fault, flap, claimed = fields
+    later = (silent, order, age, doubt, detail_fault, flap and Flap(*flap), claimed)
     return Vote(*[*plain, muted and Muted(*muted), *later])
 
 

@@ -482,6 +482,7 @@ def _vote(read: VoteValue) -> Vote:
         read.doubt,
         read.detail_fault,
         None if read.flapping is None else Flap(*(*_fields(read.flapping), True)),
+        read.reported_at,
     )
 
 

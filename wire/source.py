@@ -4,7 +4,8 @@ Reading never raises. An unreadable record becomes Unreadable or, for a command 
 can be read, a Refusal that is answered. The checks run in the order in which they are written, so
 that every engine gives the same reason for the same bytes. A report whose asset and agent can be
 read, but whose state or time cannot be taken, becomes a RefusedReport. If only the detail is wrong,
-it is left out.
+it is left out. A report in a record that cannot be read as a whole is read member by member, and
+names the reason for which a rule before CLAIM_FOLD refuses it.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from domain.scenario import ACTIONS, FOLD, LEAST_PERIOD, MAX_RUNS, Scenario, Sce
 from domain.scenario_parser import scenario_from_plain
 from domain.version import Version
 from wire.partitioner import partition_of
+from wire.salvage import members, plain
 from wire.signature import ROOM, UNSIGNED, Trust
 from wire.unreadable import (
     KEY,
@@ -48,6 +50,7 @@ from wire.unreadable import (
     bad_key,
     bad_scenario,
     bad_utf8,
+    broken_off,
     no_object,
     too_long,
     too_many_brackets,
@@ -95,7 +98,7 @@ def decode_source(key: bytes | None, value: bytes | None, time: int) -> Record:
         return Unreadable("not-json", "", "a value", NOTHING)
     data = _json_object(value)
     if isinstance(data, Unreadable):
-        return data
+        return _salvaged(key, value, time, data)
     kind = data.get("type")
     if kind == "tick":
         return Tick()
@@ -153,6 +156,12 @@ def refusal_of(record: Record) -> Unreadable | None:
     if isinstance(record, RefusedReport):
         return record.unreadable
     return record if isinstance(record, Unreadable) else None
+
+
+def whole_refusal(value: bytes) -> Unreadable | None:
+    """Return why a value cannot be read as a whole, or None if it can."""
+    data = _json_object(value)
+    return data if isinstance(data, Unreadable) else None
 
 
 def encode_report(report: Report) -> bytes:
@@ -251,7 +260,7 @@ def _encode(fields: dict[str, Any]) -> bytes:
 def _json_object(value: bytes) -> dict[str, Any] | Unreadable:
     if len(value) > MAX_RECORD:
         return too_long("", len(value), MAX_RECORD)
-    if value.count(b"[") + value.count(b"{") > MAX_BRACKETS:
+    if _brackets(value) > MAX_BRACKETS:
         return too_many_brackets(value, MAX_BRACKETS)
     try:
         value.decode("utf-8")
@@ -261,6 +270,10 @@ def _json_object(value: bytes) -> dict[str, Any] | Unreadable:
     except msgspec.DecodeError as error:
         return bad_json(value, error)
     return data if isinstance(data, dict) else no_object(data)
+
+
+def _brackets(value: bytes) -> int:
+    return value.count(b"[") + value.count(b"{")
 
 
 def _scenario(data: dict[str, Any]) -> Record:
@@ -356,6 +369,43 @@ def _detail(value: bytes, detail: object) -> tuple[str | None, str | None]:
         return None, "bad-field"
     span = bytes(_DETAILED.decode(value).detail)
     return (None, "too-large") if len(span) > MAX_DETAIL else (span.decode(), None)
+
+
+def _salvaged(
+    key: bytes | None, value: bytes, time: int, refusal: Unreadable
+) -> Report | RefusedReport | Unreadable:
+    """Return the report in a record that cannot be read as a whole, or the record's refusal."""
+    spans, whole = members(value)
+    asset, agent = _asset(key), plain(spans.get("agent"))
+    if plain(spans.get("type")) != "report" or isinstance(asset, Unreadable):
+        return refusal
+    if not _agent_ok(agent):
+        return refusal
+    claim = ("state", "reported_at")
+    data: dict[str, Any] = {name: plain(spans[name]) for name in claim if name in spans}
+    detail, detail_fault = _salvaged_detail(spans.get("detail"))
+    state, reported_at = data.get("state"), data.get("reported_at")
+    said = state if isinstance(state, str) and state_name_ok(state) else None
+    fault = _claim_fault(data, said) if whole else broken_off(value, refusal)
+    sunk = refusal.reason
+    if said is None or fault is not None:
+        reason = fault.reason if fault else ""
+        return RefusedReport(asset, agent, said, reason, detail_fault, fault, sunk)
+    ahead = _ahead(reported_at, time)
+    return Report(asset, agent, said, reported_at, detail, ahead, detail_fault, sunk)
+
+
+def _salvaged_detail(span: bytes | None) -> tuple[str | None, str | None]:
+    """Return the detail unchanged, or None and the reason why it is left out."""
+    if span is None or span == b"null":
+        return None, None
+    if not span.startswith(b"{"):
+        return None, "bad-field"
+    if len(span) > MAX_DETAIL or _brackets(span) > MAX_BRACKETS:
+        return None, "too-large"
+    return (
+        (None, "bad-field") if isinstance(_json_object(span), Unreadable) else (span.decode(), None)
+    )
 
 
 def _ahead(reported_at: int | None, time: int) -> int:

@@ -82,6 +82,13 @@ def bad_json(value: bytes, error: msgspec.DecodeError) -> Unreadable:
     return Unreadable("not-json", "", f"JSON ({error})", "")
 
 
+def broken_off(value: bytes, refusal: Unreadable) -> Unreadable:
+    """Return the refusal of a report that breaks off, in a record that is refused."""
+    if refusal.reason == "not-json":
+        return refusal
+    return Unreadable("not-json", "", "more JSON", END, len(value))
+
+
 def no_object(data: object) -> Unreadable:
     """Return the refusal of a value that is valid JSON but not an object."""
     return Unreadable("unknown-type", "", "an object with a type", _shown(data))

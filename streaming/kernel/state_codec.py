@@ -12,10 +12,10 @@ from domain.fold import Bucket
 from domain.records import Doubt, Override, Task, Vote
 
 # Version of an asset.
-CURRENT = 6
+CURRENT = 7
 # What a vote has beyond a plain one.
 HAS_MUTE, HAS_SILENCE, HAS_ORDER, HAS_AGE = 1, 2, 4, 8
-HAS_DOUBT, HAS_DETAIL_FAULT, HAS_FLAP = 16, 32, 64
+HAS_DOUBT, HAS_DETAIL_FAULT, HAS_FLAP, HAS_CLAIM = 16, 32, 64, 128
 # Versions of a bucket's own: without mutes, and with some.
 META_PLAIN, META_MUTES = 1, 2
 _META = struct.Struct(">b7q")
@@ -115,6 +115,7 @@ def _vote(out: _Out, vote: Vote, asset: Asset) -> None:
     has |= HAS_DOUBT if vote.doubt is not None else 0
     has |= HAS_DETAIL_FAULT if vote.detail_fault is not None else 0
     has |= HAS_FLAP if vote.flap is not None else 0
+    has |= HAS_CLAIM if vote.claimed != vote.reported_at else 0
     out.signed(has)
     if vote.muted is not None:
         out.text(vote.muted.user)
@@ -132,6 +133,8 @@ def _vote(out: _Out, vote: Vote, asset: Asset) -> None:
     if vote.flap is not None:
         out.text(vote.flap.state)
         out.signed(vote.flap.time - vote.time, vote.flap.until - vote.flap.time, vote.flap.again)
+    if vote.claimed != vote.reported_at:
+        out.signed(vote.claimed - vote.reported_at)
 
 
 def _life(vote: Vote) -> int:

@@ -220,7 +220,7 @@ class _Words:
         self.current = current_of(scenario, record)
         self.doubts = {doubt.agent: doubt for doubt in record.doubts}
         self.doubted = tuple(in_doubt(scenario, record.votes, record.doubts))
-        self.live, self.sure, _ = Voices.of(record.votes, self.doubts)
+        self.live, self.sure, _ = Voices.of(scenario, record.votes, self.doubts)
         self.silent = [v for v in record.votes if v.counts and v.silent is not None]
         self.raised = raising(scenario, record.votes, self.current, self.doubts)
         self.deciding = self._deciding()

@@ -14,6 +14,7 @@ from domain.records import MAX_AHEAD, Doubt, Report, StateRecord, Task, Tick, To
 from domain.scenario import UNKNOWN, Action, Latest, Quorum, Scenario
 from domain.tally import Voices, lowering, newest
 from domain.timer_index import TimerHeap
+from domain.votes import is_live
 
 # ---- freeing -------------------------------------------------------------------------------------
 # When time lets live votes lower a state that they cannot lower yet.
@@ -93,7 +94,7 @@ class _Without:
         trusted = {end.agent for end in ends if end.doubt}
         votes = [vote for vote in self.record.votes if vote.agent not in forgotten]
         doubts = {each.agent for each in self.record.doubts} - trusted
-        enough = len(Voices.of(votes, doubts).sure) >= self.scenario.min_voters
+        enough = len(Voices.of(self.scenario, votes, doubts).sure) >= self.scenario.min_voters
         return lowering(self.scenario, votes, self.current, doubts), enough
 
     def freed(self, ends: Sequence[_End]) -> str | None:
@@ -379,7 +380,7 @@ class Trials:
 
     def _again(self, state: str) -> tuple[str, ...]:
         """Return the agents any one of which leads to `state` by repeating its report."""
-        live = [vote for vote in self._counting() if vote.live]
+        live = [vote for vote in self._counting() if is_live(self.scenario, vote)]
         if isinstance(self.scenario.rule, Latest) and live:
             live = [newest(live)]  # anybody else's report would be the latest then
         agents: list[str] = []

@@ -28,7 +28,14 @@ from domain.records import (
 )
 from domain.scenario import Scenario
 from wire.sink import MAX_DEAD_VALUE
-from wire.source import MAX_BRACKETS, MAX_DETAIL, decode_placed, decode_source, refusal_of
+from wire.source import (
+    MAX_BRACKETS,
+    MAX_DETAIL,
+    decode_placed,
+    decode_source,
+    refusal_of,
+    whole_refusal,
+)
 from wire.unreadable import KEY, bad_field, too_long
 
 # ---- byte display --------------------------------------------------------------------------------
@@ -365,6 +372,10 @@ def _refused_formerly(
             most = f"at most {MAX_AHEAD // MINUTE_MS} minutes ahead of the broker's clock"
             text = f"reported_at: expected {most}, got {_length(ahead)} ahead"
             return _at(fields, "reported_at", text + _by_now(record, scenario))
+        case _, Report(sunk=sunk) | RefusedReport(sunk=sunk) if reason == sunk:
+            if (refusal := whole_refusal(sample.value or b"")) is not None:
+                fault = _unreadable(refusal, sample, fields)
+                return replace(fault, text=fault.text + _by_now(record, scenario))
         case _, Report() | RefusedReport() if reason == record.detail_fault:
             if (refusal := detail_refusal(record, fields)) is not None:
                 fault = _unreadable(refusal, sample, fields)
@@ -376,9 +387,11 @@ def _by_now(record: Record, scenario: Scenario | None) -> str:
     """Return how a record that was refused is treated now, as the end of a sentence."""
     if scenario is None or not scenario.lenient or isinstance(record, RefusedReport):
         return ""
+    if isinstance(record, Report) and record.sunk is not None and not scenario.piecewise:
+        return ""
     if isinstance(record, Report) and record.detail_fault is not None:
         return "; by now such a report is taken without its detail"
-    in_doubt = isinstance(record, Report) and scenario.doubting
+    in_doubt = isinstance(record, Report) and scenario.doubting and record.sunk is None
     return f"; by now it is taken{', in doubt' if in_doubt else ''}"
 
 

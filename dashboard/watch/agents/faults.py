@@ -156,7 +156,7 @@ stale: its last word on an asset came too old; flapping: a vote goes to and fro;
 left out; unseen: not seen for three times its usual gap.
 """
 
-REFUSALS = ("unknown-state", "bad-time", "bad-field")
+REFUSALS = ("unknown-state", "bad-time", "bad-field", "not-json")
 QUIET_MS = MINUTE_MS
 EXPECTED_MS = AGENTS_KEPT_MS
 """An agent not seen for longer than this is no longer expected."""

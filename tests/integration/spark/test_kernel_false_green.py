@@ -18,6 +18,7 @@ from streaming.state.buckets import BucketId
 from support.histories.doubtful import doubtful_examples
 from support.histories.false_green import Board, Example, Line, examples
 from support.histories.histories import Entry, seeded
+from support.histories.last_words import kept_words, last_words
 from support.histories.source_records import encoded
 from support.spark.kernel_replay import Log, Played, Replay, SinkRecord
 from wire.sink import decode_state, encode_headers, encode_state
@@ -26,7 +27,7 @@ from wire.source import decode_source
 HISTORIES = 500
 """How many generated ones, of those of tests/unit/domain/test_safety_invariants.py."""
 
-ALL = (*examples(), *doubtful_examples())
+ALL = (*examples(), *doubtful_examples(), *last_words(), *kept_words())
 
 Rule = tuple[BucketId, Scenario]
 

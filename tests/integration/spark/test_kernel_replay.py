@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections import defaultdict
 from dataclasses import replace
@@ -21,7 +22,8 @@ from streaming.fold.plan import Plan
 from streaming.fold.rules import dump_rule, load_rule
 from streaming.state.buckets import BucketId
 from streaming.state.restore import write_initial_state
-from support.histories.sharedlog import PARTITIONS, SCENARIOS, shared_log
+from support.histories.sharedlog import PARTITIONS, SCENARIOS, damaged_reports, shared_log
+from support.run.selection import examples
 from support.spark.kernel_replay import Log, Replay, SinkRecord
 from wire.sink import MAX_DEAD_VALUE, encode_headers, encode_state
 from wire.snapshot import Emitted
@@ -162,3 +164,21 @@ def test_a_rule_for_a_later_fold_stops_the_kernel(replay: Replay, tmp_path: Path
         folded(plan, bucket, [own])
     with pytest.raises(AssertionError, match=re.escape(str(raised.value))):
         replay.run(plan, [Log(str(bucket), [own])])
+
+
+def test_both_read_the_same_out_of_damaged_reports(replay: Replay, tmp_path: Path) -> None:
+    """The kernel has bytes of any kind in a report, whole or not, as the plain fold has them."""
+    file = tmp_path / "scenarios.toml"
+    file.write_text(SCENARIOS)
+    bucket = BucketId("watch", 0)
+    plan = Plan("", 1, {"watch": 1}, {bucket: dump_rule(load_scenarios(file)["watch"])})
+    values = damaged_reports(random.Random(1), examples(20_000))
+    log = [
+        ConsumerRecord("watch.reports", 0, at, 1_000 + at, b"shop", value, ())
+        for at, value in enumerate(values)
+    ]
+    [played] = replay.run(plan, [Log(str(bucket), log, 5000, 1)])
+    wanted = by_asset(folded(plan, bucket, log))
+    assert by_asset(played.records) == wanted
+    reasons = {record.headers[0][1] for record in wanted[DEAD, b"shop"]}
+    assert {b"not-json", b"bad-field", b"bad-time", b"not-utf8", b"too-large"} <= reasons

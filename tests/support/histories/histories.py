@@ -36,7 +36,7 @@ from domain.records import (
     Unmute,
     Unreadable,
 )
-from domain.scenario import ACTIONS, FOLD, UNKNOWN, Scenario
+from domain.scenario import ACTIONS, DOUBT_FOLD, FOLD, UNKNOWN, Scenario
 from domain.scenario_parser import scenario_from_plain
 from domain.timer_index import TimerHeap
 from domain.version import Version
@@ -72,7 +72,7 @@ WEIGHTS: tuple[dict[str, int], ...] = (
     {"s*": 2, "s2*": 5},
     {"w2": 0},
 )
-FOLDS = (FOLD, FOLD, FOLD, FOLD, FOLD - 1, 1)
+FOLDS = (FOLD, FOLD, FOLD, FOLD, FOLD - 1, DOUBT_FOLD - 1, 1)
 """Versions of the fold that a scenario is written for."""
 CHANGING = (
     *("holds", "holds", "vote_lifetime", "forget_after", "min_voters", "weights", "tasks", "fold"),
@@ -85,6 +85,8 @@ REFUSED_REPORTS = (
     (True, "bad-time"),
     (False, "bad-field"),
     (False, "unknown-state"),
+    (True, "not-json"),
+    (False, "not-json"),
 )
 """Whether it can be read what a refused report says, and why it is refused."""
 LEAPS = (7, 60, 400, 86_400)
@@ -316,13 +318,15 @@ class _Maker:
             reported_at=self._reported_at(),
             detail=detail if fault is None else None,
             detail_fault=fault,
+            sunk="not-json" if self.chance(12) else None,
         )
 
     def _refused_report(self) -> RefusedReport:
         said, reason = self.pick(REFUSED_REPORTS)
         word = self._word() if said else None
         fault = self.pick(DETAIL_FAULTS) if self.chance(6) else None
-        return RefusedReport(self._asset(), self.pick(AGENTS), word, reason, fault)
+        sunk = "not-json" if reason == "not-json" else None
+        return RefusedReport(self._asset(), self.pick(AGENTS), word, reason, fault, sunk=sunk)
 
     def _clone(self) -> Report:
         """A second process under an agent's name, whose clock is a little behind."""

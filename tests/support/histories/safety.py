@@ -82,26 +82,26 @@ class Breach(NamedTuple):
 # ---- the rule, read anew --------------------------------------------------------------------
 
 
-def live_ones(votes: Iterable[Vote]) -> list[Vote]:
-    """The votes that count and are not silent."""
-    return [v for v in votes if v.silent is None and v.muted is None and v.weight > 0]
+def counting(votes: Iterable[Vote]) -> list[Vote]:
+    """The votes that count."""
+    return [v for v in votes if v.muted is None and v.weight > 0]
 
 
-def silent_ones(votes: Iterable[Vote]) -> list[Vote]:
-    """The silent votes that count."""
-    return [v for v in votes if v.silent is not None and v.muted is None and v.weight > 0]
+def live_ones(rule: Scenario, votes: Iterable[Vote]) -> list[Vote]:
+    """The votes that count and are not silent, for states that the rule knows."""
+    return [v for v in counting(votes) if v.silent is None and rule.knows(v.state)]
 
 
-def sure_ones(votes: Iterable[Vote], doubts: Iterable[Doubt]) -> list[Vote]:
+def sure_ones(rule: Scenario, votes: Iterable[Vote], doubts: Iterable[Doubt]) -> list[Vote]:
     """The live votes that are not in doubt."""
     doubted = {doubt.agent for doubt in doubts}
-    return [v for v in live_ones(votes) if v.doubt is None and v.agent not in doubted]
+    return [v for v in live_ones(rule, votes) if v.doubt is None and v.agent not in doubted]
 
 
-def quiet_ones(votes: Iterable[Vote], doubts: Iterable[Doubt]) -> list[Vote]:
+def quiet_ones(rule: Scenario, votes: Iterable[Vote], doubts: Iterable[Doubt]) -> list[Vote]:
     """The votes that count, and neither confirm nor lower: silent ones, and those in doubt."""
-    sure = sure_ones(votes, doubts)
-    return [v for v in [*live_ones(votes), *silent_ones(votes)] if v not in sure]
+    sure = sure_ones(rule, votes, doubts)
+    return [v for v in counting(votes) if v not in sure]
 
 
 def made(rule: Scenario, votes: Collection[Vote], current: str | None) -> str:
@@ -135,7 +135,7 @@ def raised(
     rule: Scenario, votes: Collection[Vote], doubts: Collection[Doubt], current: str | None
 ) -> str | None:
     """Return what raises a state: the rule over the live votes, or over those without doubt."""
-    live, sure = live_ones(votes), sure_ones(votes, doubts)
+    live, sure = live_ones(rule, votes), sure_ones(rule, votes, doubts)
     if not live:
         return None
     up = made(rule, live, current)
@@ -148,7 +148,8 @@ def lowered(
     rule: Scenario, votes: Collection[Vote], doubts: Collection[Doubt], current: str
 ) -> str | None:
     """What lowers a state: the mildest that sure votes bear out, and no other one denies."""
-    sure, quiet, rank = sure_ones(votes, doubts), quiet_ones(votes, doubts), rule.severity
+    sure, quiet = sure_ones(rule, votes, doubts), quiet_ones(rule, votes, doubts)
+    rank = rule.severity
     up = raised(rule, votes, doubts, current)
     if up is None:
         return None
@@ -262,8 +263,8 @@ class Watch:
         last = self.last
         if last is None or not rule.doubting or last.state is None:
             return
-        counting = [d for d in last.doubts if d.weight > 0 and d.muted is None]
-        in_doubt = bool(counting) or any(v.doubt is not None for v in live_ones(last.votes))
+        doubts = [d for d in last.doubts if d.weight > 0 and d.muted is None]
+        in_doubt = bool(doubts) or any(v.doubt is not None for v in counting(last.votes))
         if last.state != rule.mildest or last.disputed or last.pinned or in_doubt:
             self._breach("time takes no red row", time, f"{last}")
 
@@ -305,7 +306,7 @@ class Watch:
         """Keep since when each state is borne out by enough sure votes, one of which says it."""
         assert self.state is not None
         low, rank = lowered(rule, votes, doubts, self.state), rule.severity
-        live = sure_ones(votes, doubts)
+        live = sure_ones(rule, votes, doubts)
         for spec in rule.states:
             here = rank(spec.name)
             witness = any(rank(vote.state) >= here for vote in live)
@@ -320,8 +321,9 @@ class Watch:
     ) -> None:
         """Keep since when evidence has had each worse state awaited."""
         assert self.state is not None
-        live, rank = live_ones(votes), rule.severity
-        if rule.doubting and event.kind == "mute" and live_ones(self.votes) and not live:
+        live, rank = live_ones(rule, votes), rule.severity
+        muted = rule.doubting and event.kind == "mute"
+        if muted and live_ones(rule, self.votes) and not live:
             self.upper = {}  # whoever was muted was the last that counted
         if not live or not (event.up or event.down):
             return
@@ -344,7 +346,7 @@ class Watch:
         if after is None or before is None:
             self._breach("silence moves nothing", event.time, f"{how}: nothing is left")
         elif rank(after) > rank(before):
-            self._lowering(rule, event, sure_ones(votes, doubts), how)
+            self._lowering(rule, event, sure_ones(rule, votes, doubts), how)
             self.upper = {s: at for s, at in self.upper.items() if rank(s) < rank(after)}
         else:
             since = self.upper.get(after)
@@ -369,7 +371,7 @@ class Watch:
     # ---- marks ----
 
     def _marks(self, rule: Scenario, event: Event) -> None:
-        rank, live = rule.severity, sure_ones(event.votes, event.doubts)
+        rank, live = rule.severity, sure_ones(rule, event.votes, event.doubts)
         wanted = self._reason(rule, event, live)
         if event.reason != wanted:
             how = f"{event.state}: {event.reason}, not {wanted}"
@@ -377,11 +379,11 @@ class Watch:
         said = [rank(vote.state) for vote in live]
         if event.reason is None and event.state and not any(r >= rank(event.state) for r in said):
             self._breach("no green without a vote for it", event.time, event.state)
-        counting = {rank(word): {word} for word in said_by(event)}
+        words = {rank(word): {word} for word in said_by(event)}
         for word in said_by(event):
-            counting[rank(word)].add(word)
-        worst = min(counting, default=rank(event.shown))
-        disputed = counting[worst] if worst < rank(event.shown) else {None}
+            words[rank(word)].add(word)
+        worst = min(words, default=rank(event.shown))
+        disputed = words[worst] if worst < rank(event.shown) else {None}
         if event.disputed not in disputed:
             how = f"{event.shown}: {event.disputed}, not {disputed}"
             self._breach("no worse vote without the mark", event.time, how)
@@ -395,7 +397,7 @@ class Watch:
         if max(said) < rank(state):
             return "nobody says it is this good"
         falling = event.pending is not None and rank(event.pending.state) > rank(state)
-        voices = {rank(vote.state) for vote in live_ones(event.votes)}
+        voices = {rank(vote.state) for vote in live_ones(rule, event.votes)}
         if min(voices) > rank(state) and not falling:
             return "nobody says it is this bad"
         return None
@@ -403,7 +405,7 @@ class Watch:
 
 def said_by(event: Event) -> list[str]:
     """List what votes that count, live and silent, and doubts say."""
-    votes = [*live_ones(event.votes), *silent_ones(event.votes)]
+    votes = counting(event.votes)
     turned = [v.flap.state for v in votes if v.flap is not None and v.flap.again]
     doubted = [d.said or UNREADABLE for d in event.doubts if d.weight > 0 and d.muted is None]
     return [*(vote.state for vote in votes), *turned, *doubted]
@@ -529,11 +531,15 @@ class Observer:
             self.bucket.assets.get(record.asset),
             self.bucket.scenario,
         )
-        if at is None or (rule.lenient and record.ahead > STILL_AHEAD):
-            return False
-        order = min(at, time)
         newest = asset.votes.get(record.agent) if asset else None
-        if newest is not None and order < newest.order:
+        if at is None:
+            return False
+        if rule.by_claim:
+            if newest is not None and _claims_before(rule, record, newest):
+                return True
+        elif rule.lenient and record.ahead > STILL_AHEAD:
+            return False
+        elif newest is not None and min(at, time) < newest.order:
             return True
         limit = rule.report_age_limit
         return isinstance(record, Report) and limit is not None and time - at > limit
@@ -573,6 +579,8 @@ class Observer:
         counts = rule.weight(record.agent) > 0 and record.agent not in self.bucket.mutes
         if asset is None or asset.shown is None or not counts or not rule.doubting:
             return
+        if record.sunk is not None and not rule.piecewise:
+            return
         vote = asset.votes.get(record.agent)
         said = record.state if isinstance(record, Report) else record.said
         rank = -1 if said is None else rule.severity(said)
@@ -594,7 +602,7 @@ class Observer:
         if not isinstance(record, Report):
             return False
         vote = self._vote_at(record.asset, entry.offset)
-        return vote is None or not live_ones([vote])
+        return vote is None or not live_ones(self.bucket.scenario, [vote])
 
     def _vote_at(self, name: str, offset: int) -> Vote | None:
         asset = self.bucket.assets.get(name)
@@ -624,12 +632,13 @@ class Observer:
             loud = asset.answers[-1].outcome == APPLIED
             return replace(event, up=loud, down=loud)
         vote = self._vote_at(record.asset, entry.offset)
-        if vote is None or not live_ones([vote]):
+        rule = self.bucket.scenario
+        if vote is None or not live_ones(rule, [vote]):
             return event
-        watch, rank = self.watches.get(record.asset), self.bucket.scenario.severity
+        watch, rank = self.watches.get(record.asset), rule.severity
         state = watch.state if watch else None
         milder = state is not None and rank(vote.state) > rank(state)
-        sure = vote in sure_ones([vote], event.doubts)
+        sure = vote in sure_ones(rule, [vote], event.doubts)
         up = sure or (state is not None and rank(vote.state) < rank(state))
         return replace(event, up=up, down=sure and milder, said=vote.state)
 
@@ -662,7 +671,7 @@ class Observer:
 
     def _reweighed(self, votes: Iterable[Vote], rule: Scenario) -> Iterator[Vote]:
         for vote in votes:
-            if rule.knows(vote.state):
+            if rule.by_claim or rule.knows(vote.state):
                 weight = 0 if vote.muted is not None else rule.weight(vote.agent)
                 yield replace(vote, weight=weight)
 
@@ -677,6 +686,17 @@ class Observer:
         watch._could_lower(rule, judged, watch.doubts, self.bucket.clock)
         event = replace(of_asset("scenario", self.bucket.clock, asset, rule), up=True, down=True)
         watch._could_raise(rule, judged, watch.doubts, event)
+
+
+def _claims_before(rule: Scenario, record: Report | Leave, vote: Vote) -> bool:
+    """Return whether a record claims an earlier time than its agent's vote, or milder the same."""
+    claim = vote.claimed
+    if vote.silent is not None and vote.expires is not None:
+        claim = min(claim, vote.expires)
+    assert record.reported_at is not None
+    if record.reported_at != claim:
+        return record.reported_at < claim
+    return isinstance(record, Report) and rule.severity(record.state) > rule.severity(vote.state)
 
 
 def _is_milder(rule: Scenario, former: Vote | None, vote: Vote | None) -> bool:
@@ -816,7 +836,7 @@ def _kept_saying(history: History, state: str, promise: str, keeping: int) -> li
     lasting = keeping + rule.hold(state)
     if _say(bucket, state, lasting):
         return []
-    live = live_ones(bucket.assets["a"].votes.values())
+    live = live_ones(bucket.scenario, bucket.assets["a"].votes.values())
     if len(live) < max(rule.min_voters, rule.raise_voters):
         return []
     if any(made(rule, live, spec.name) != state for spec in rule.states):

@@ -104,6 +104,22 @@ USERS = ("Ольга", "😀", "～", 'o"\\', "x" * 250)
 REASONS = ("", 'a "b"\\/', "\x00\x01\t\n\r\x1f\x7f\x80", "\u2028\ufeff😀", "é" * 500)
 
 
+SINKING = (
+    *(b',"x":NaN', b',"x":[1e999]', b',"x":"\xfc"', b',"x":"a\nb"', b',"state":"\\ud800"'),
+    *(b',"detail":{"a":NaN}', b',"detail":{"a":"\xfc"}', b",\"detail\":{'a':'b'}", b',"detail":'),
+    *(
+        b',"x":1,"detail":{ "a" : 1.50 } , "y" : 01',
+        b',"reported_at":1e999',
+        b',"x":"%s"' % (b"[" * 301),
+    ),
+    *(b',"x":%s%s' % (b"[" * 400, b"]" * 400), b',"x":"%s"' % (b"x" * MAX_RECORD)),
+)
+"""Members that leave a report readable, in a record that is not."""
+
+BROKEN_OFF = (b",", b',"x":{"n":', b',"x":"', b',"state":"ba', b"}x", b',"x":]}', b',"x" 1}', b"")
+"""Ends of a report with which it breaks off."""
+
+
 class Line(NamedTuple):
     """A record to be sent. time: ms; refers: the place, within its partition's lines, of the one
     whose offset is to stand for OFFSET."""
@@ -331,7 +347,7 @@ class _PartitionLog:
         if number > FIRST_RULE and self._one_in(14):
             self._spoilt(key, value, at, refers)
         asset.places.append(len(self._lines))
-        self._put(key, value, at, refers)
+        self._put(key, self._sunk(record, value), at, refers)
 
     def _moment(self) -> int:
         """Time of a record: that of the round, mostly."""
@@ -354,6 +370,13 @@ class _PartitionLog:
             value = with_member(value, b"detail", self._random.choice(DETAILS))
         return value
 
+    def _sunk(self, record: Record, value: bytes) -> bytes:
+        """The record, of which a report at times cannot be read as a whole."""
+        if not isinstance(record, Report | RefusedReport) or record.sunk is None:
+            return value
+        ends = BROKEN_OFF if isinstance(record, RefusedReport) else [m + b"}" for m in SINKING]
+        return value[:-1] + self._random.choice(ends)
+
     def _commanding(self, command: Command) -> bytes:
         """A command; at times one about a task that makes no sense."""
         value = encode_command(command)
@@ -365,6 +388,8 @@ class _PartitionLog:
     def _refused(self, refused: RefusedReport) -> bytes:
         """A report whose state or time is wrong in this way."""
         report = Report(refused.asset, refused.agent, refused.said or STATES[0])
+        if refused.sunk is not None:
+            return encode_report(report)
         raw = self._random.choice(WRONG[refused.reason])
         name = b"reported_at" if refused.reason == "bad-time" else b"state"
         return object_of({**members_of(encode_report(report)), name: raw}.items())
@@ -831,3 +856,19 @@ class Sender:
 def _sent(offsets: dict[int, int], at: int, error: ck.KafkaError | None, message: Any) -> None:
     assert error is None, error
     offsets[at] = message.offset()
+
+
+def damaged_reports(chosen: random.Random, count: int) -> Iterator[bytes]:
+    """Yield reports whose bytes are damaged in a few places, or that have a member too many."""
+    noise = (*b'"\\{}[],:u\n', 0, 0x7F, 0xC3, 0xFF, *b"NaN1e9")
+    for number in range(count):
+        report = Report(
+            "shop", f"w{number % 7}", chosen.choice(STATES), number, '{"a":["\\u00e9",1.5]}'
+        )
+        value = bytearray(encode_report(report))
+        if chosen.random() < 0.5:
+            value[-1:] = chosen.choice((*SINKING, *BROKEN_OFF)) + b"}"
+        for _ in range(chosen.choice((0, 1, 1, 2, 3))):
+            at = chosen.randrange(min(len(value), 150))
+            value[at : at + chosen.choice((0, 1, 1, 9))] = bytes([chosen.choice(noise)])
+        yield bytes(value[: chosen.randrange(len(value))] if chosen.random() < 0.1 else value)

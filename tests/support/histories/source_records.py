@@ -68,18 +68,21 @@ UNUSABLE = {"too-large": {"n": "x" * MAX_DETAIL}, "bad-field": "no object"}
 
 def _reported(report: Report) -> bytes:
     """A report, with a detail that is left out where its fault says so."""
-    plain = msgspec.json.decode(encode_report(report))
-    if report.detail_fault is None:
-        return encode_report(report)
-    return msgspec.json.encode({**plain, "detail": UNUSABLE[report.detail_fault]})
+    value = encode_report(report)
+    if report.detail_fault is not None:
+        plain = msgspec.json.decode(value)
+        value = msgspec.json.encode({**plain, "detail": UNUSABLE[report.detail_fault]})
+    return value if report.sunk is None else value[:-1] + b',"later":NaN}'
 
 
 def _refused(refused: RefusedReport) -> bytes:
     """A report that is refused for this reason, and says this."""
-    state = {"bad-time": refused.said, "bad-field": 5, "unknown-state": ""}[refused.reason]
+    said = refused.said or 5
+    state = {"bad-field": 5, "unknown-state": ""}.get(refused.reason, said)
     fields: dict[str, object] = {"type": "report", "agent": refused.agent, "state": state}
     if refused.reason == "bad-time":
         fields["reported_at"] = "noon"
     if refused.detail_fault is not None:
         fields["detail"] = UNUSABLE[refused.detail_fault]
-    return msgspec.json.encode(fields)
+    value = msgspec.json.encode(fields)
+    return value if refused.sunk is None else value[:-1] + b',"later":{"n":'

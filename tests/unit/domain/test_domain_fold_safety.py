@@ -570,7 +570,7 @@ def test_nothing_is_worse_than_an_unknown_state(says):
 def test_a_later_fold_stops_whoever_folds_the_log():
     log = Log()
     log.report("a1", "up", 100)
-    with pytest.raises(UnknownFoldVersion, match=r"needs version 6 of the fold, .* knows 5"):
+    with pytest.raises(UnknownFoldVersion, match=r"needs version 7 of the fold, .* knows 6"):
         log.add(UnknownFold("net", FOLD + 1))
     assert log.add(UnknownFold("another", FOLD + 1)) == [DeadLetter("bad-scenario")]
 

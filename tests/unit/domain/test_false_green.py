@@ -7,8 +7,10 @@ import pytest
 
 from domain.fold import Bucket
 from domain.records import Emission
+from domain.scenario import CLAIM_FOLD
 from support.histories.doubtful import doubtful_examples
 from support.histories.false_green import Board, Example, examples
+from support.histories.last_words import kept_words, last_words
 
 
 def folded(example: Example) -> list[Emission]:
@@ -17,12 +19,18 @@ def folded(example: Example) -> list[Emission]:
     return [out for offset, at, record in example.lines for out in bucket.apply(record, offset, at)]
 
 
-ALL = (*examples(), *doubtful_examples())
+ALL = (*examples(), *doubtful_examples(), *last_words(), *kept_words())
 
 
 @pytest.mark.parametrize("example", ALL, ids=lambda example: example.title)
 def test_no_false_green(example: Example) -> None:
     example.check(Board(folded(example)))
+
+
+@pytest.mark.parametrize("example", last_words(CLAIM_FOLD - 1), ids=lambda example: example.title)
+def test_the_last_word_was_not_seen_under_version_5(example: Example) -> None:
+    with pytest.raises(AssertionError):
+        example.check(Board(folded(example)))
 
 
 def test_the_titles_are_the_examples_own() -> None:

@@ -231,8 +231,10 @@ def doubt_is_no_matter(patch: pytest.MonkeyPatch) -> None:
 def the_doubted_are_not_heard(patch: pytest.MonkeyPatch) -> None:
     of = Voices.of.__func__  # type: ignore[attr-defined]
 
-    def deaf(cls: type[Voices], votes: Iterable[Vote], doubts: Container[str]) -> Voices:
-        voices: Voices = of(cls, votes, doubts)
+    def deaf(
+        cls: type[Voices], rule: Scenario, votes: Iterable[Vote], doubts: Container[str]
+    ) -> Voices:
+        voices: Voices = of(cls, rule, votes, doubts)
         return voices._replace(live=voices.sure)
 
     patch.setattr(Voices, "of", classmethod(deaf))

@@ -74,6 +74,7 @@ SHARED: Mapping[str, Any] = {
     "Codec.HAS_DOUBT": state_codec.HAS_DOUBT,
     "Codec.HAS_DETAIL_FAULT": state_codec.HAS_DETAIL_FAULT,
     "Codec.HAS_FLAP": state_codec.HAS_FLAP,
+    "Codec.HAS_CLAIM": state_codec.HAS_CLAIM,
     "Commands.APPLIED": records.APPLIED,
     "Commands.NO_CHANGE": records.NO_CHANGE,
     "Commands.REFUSED": records.REFUSED,
@@ -92,6 +93,7 @@ SHARED: Mapping[str, Any] = {
     "Names.MAX_STATE": names.MAX_STATE,
     "Rule.FOLD": scenario.FOLD,
     "Rule.DOUBT_FOLD": scenario.DOUBT_FOLD,
+    "Rule.CLAIM_FOLD": scenario.CLAIM_FOLD,
     "Rule.KEEP": scenario.KEEP,
     "Rule.LEAST_MEMORY": scenario.LEAST_MEMORY,
     "Rule.LONGEST_LIFE": scenario.LONGEST_LIFE,
@@ -271,7 +273,7 @@ def test_both_doubt_for_the_same_reasons() -> None:
     constants = kernel_constants()
     named = [*re.findall(r"\bDoubts\.([A-Z_]+)\b", JAVA["Bucket"]), "RENAMED"]
     reasons = {value_of(constants[f"Doubts.{name}"]) for name in named}
-    reasons |= words_in("Source", "return ")
+    reasons |= words_in("Source", "return ") | words_in("Source", r"\.whole \? .* : ")
     assert reasons == {*records.VOTE_DOUBTS, *records.DOUBT_REASONS}
 
 

@@ -121,7 +121,8 @@ def test_reports_are_as_far_ahead_as_matters_and_wrong_beside_good_ones() -> Non
     edges = {STILL_AHEAD, STILL_AHEAD + 1, MAX_AHEAD, MAX_AHEAD + 1}
     assert edges <= {report.ahead for report in reports}
     refused = [record for record in read if isinstance(record, RefusedReport)]
-    assert {each.reason for each in refused} == {"bad-field", "bad-time", "unknown-state"}
+    reasons = {"bad-field", "bad-time", "unknown-state", "not-json"}
+    assert {each.reason for each in refused} == reasons
     assert {each.detail_fault for each in refused} == {None, "bad-field", "too-large"}
     voices = {(report.asset, report.agent) for report in reports}
     assert sum((each.asset, each.agent) in voices for each in refused) > len(refused) / 2

@@ -80,7 +80,7 @@ RECORD = StateRecord(
     unconfirmed=True,
     version=Version(1, 42, 0),
     cause=CAUSE,
-    votes=(Vote("a1", "up", 5, 6, 7, 8, 9, DETAIL, order=5, age=1),),
+    votes=(Vote("a1", "up", 5, 6, 7, 8, 9, DETAIL, order=5, age=1, claimed=5),),
     pending=Pending("up", 900, 1900),
     override=Override("down", 5000, "olga", "seen", ID, 1000, "up"),
     answer=Answer(ID, "refused: until: expected Unix milliseconds"),
@@ -241,11 +241,13 @@ def test_whatever_the_fold_emits_round_trips(history: History) -> None:
 
 
 def as_carried(record: StateRecord | Tombstone) -> StateRecord | Tombstone:
-    """Without what a record does not carry: the order of votes in time, how old they were, and that
-    one turned worse once."""
+    """Without what a record does not carry: the order of votes in time, what they claimed, how old
+    they were, and that one turned worse once."""
     if isinstance(record, Tombstone):
         return record
-    votes = [replace(vote, order=0, age=0, flap=vote.flapping) for vote in record.votes]
+    votes = [
+        replace(vote, order=0, age=0, claimed=0, flap=vote.flapping) for vote in record.votes
+    ]
     return replace(record, votes=tuple(votes))
 
 

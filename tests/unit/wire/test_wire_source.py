@@ -36,6 +36,7 @@ from domain.scenario import FOLD, Scenario
 from domain.scenario_parser import scenario_from_plain
 from domain.version import Version
 from support.histories.histories import AGENTS, ASSETS, USERS, WORDS, histories, scenarios
+from support.histories.source_records import encoded
 from support.run.selection import examples
 from wire.partitioner import partition_of
 from wire.signature import FAULTS
@@ -100,15 +101,11 @@ NO_RECORD = {
     "no value": (None, "not-json"),
     "empty": (b"", "not-json"),
     "text": (b"report", "not-json"),
-    "cut off": (report()[:-1], "not-json"),
-    "something after the end": (report() + b"x", "not-json"),
-    "two objects": (report() * 2, "not-json"),
     "trailing comma": (b'{"type":"tick",}', "not-json"),
     "single quotes": (b"{'type':'tick'}", "not-json"),
     "comment": (b'{"type":"tick"/*x*/}', "not-json"),
     "byte order mark": (b"\xef\xbb\xbf" + report(), "not-json"),
     "NUL before": (b"\x00" + report(), "not-json"),
-    "NUL after": (report() + b"\x00", "not-json"),
     "vertical tab around": (b"\x0b" + report(), "not-json"),
     "no-break space around": ("\u00a0".encode() + report(), "not-json"),
     "UTF-16": (report().decode().encode("utf-16"), "not-utf8"),
@@ -116,27 +113,10 @@ NO_RECORD = {
     "overlong UTF-8": (b'{"type":"\xc0\xae"}', "not-utf8"),
     "surrogate in UTF-8": (b'{"type":"\xed\xa0\x80"}', "not-utf8"),
     "beyond Unicode": (b'{"type":"\xf4\x90\x80\x80"}', "not-utf8"),
-    "bad UTF-8 in what is ignored": (report()[:-1] + b',"x":"\xff"}', "not-utf8"),
     "not UTF-8 and not JSON": (b"\xff{", "not-utf8"),
-    "NaN": (report(',"x":NaN'), "not-json"),
-    "Infinity": (report(',"x":-Infinity'), "not-json"),
-    "number beyond a double": (report(',"x":1e999'), "not-json"),
-    "leading zero": (report(',"reported_at":01'), "not-json"),
-    "plus sign": (report(',"reported_at":+1'), "not-json"),
-    "hexadecimal": (report(',"reported_at":0x1'), "not-json"),
-    "bare point": (report(',"x":1.'), "not-json"),
-    "lone surrogate": (report(state=r'"\ud800"'), "not-json"),
-    "lone low surrogate in a name": (report(r',"x\udc00":1'), "not-json"),
-    "bad escape": (report(r',"x":"\x41"'), "not-json"),
-    "bare control character": (report(',"x":"a\tb"'), "not-json"),
-    "integer of 4,301 characters": (report(f',"x":{"9" * 4301}'), "not-json"),
-    "integer of 4,301 with its sign": (report(f',"x":-{"9" * 4300}'), "not-json"),
-    "too large": (b" " * MAX_RECORD + report(), "too-large"),
     "too large and not UTF-8": (b"\xff" * (MAX_RECORD + 1), "too-large"),
     "deep": (b"[" * (MAX_BRACKETS + 1), "too-large"),
-    "deep object": (report(f',"x":{"[{" * 250}'), "too-large"),
     "too many brackets": (b"[" + b"[]," * MAX_BRACKETS + b"1]", "too-large"),
-    "brackets in a text count": (report(f',"x":"{"{" * MAX_BRACKETS}"'), "too-large"),
     "null": (b"null", "unknown-type"),
     "number": (b"5", "unknown-type"),
     "list": (b"[]", "unknown-type"),
@@ -154,13 +134,6 @@ NO_RECORD = {
     "agent with DEL": (report(agent='"\x7f"'), "bad-agent"),
     "agent a user": (report(agent='"user:olga"'), "bad-agent"),
     "agent a user, escaped": (report(agent=r'"\u0075ser:"'), "bad-agent"),
-    "detail with an integer of 5,000 digits": (
-        report(f',"detail":{{"n":{"9" * 5000}}}'),
-        "not-json",
-    ),
-    "detail with a number beyond a double": (report(',"detail":{"n":1e999}'), "not-json"),
-    "detail with a lone surrogate": (report(r',"detail":{"x":"\ud800"}'), "not-json"),
-    "detail without its end": (report(',"detail":{"x":1')[:-1], "not-json"),
     "no id": (b'{"type":"purge","user":"olga"}', "bad-command"),
     "id a number": (command(',"id":5'), "bad-command"),
     "id no UUID": (command(',"id":"one"'), "bad-command"),
@@ -211,6 +184,164 @@ def test_what_cannot_be_read_is_refused_with_one_reason(case):
 
 
 LARGE = '{"x":"%s"}' % ("x" * MAX_DETAIL)
+
+TAKEN = Report("shop", "w", "up", sunk="not-json")
+UNTIMELY = RefusedReport("shop", "w", "up", "bad-time", sunk="not-json")
+UNSAID = RefusedReport("shop", "w", None, "bad-field", sunk="not-json")
+CUT = RefusedReport("shop", "w", "up", "not-json", sunk="not-json")
+
+SUNK: dict[str, tuple[bytes, Report | RefusedReport]] = {
+    "NaN": (report(',"x":NaN'), TAKEN),
+    "Infinity": (report(',"x":-Infinity'), TAKEN),
+    "number beyond a double": (report(',"x":1e999'), TAKEN),
+    "bare point": (report(',"x":1.'), TAKEN),
+    "words of Python": (report(',"x":{\'a\':None,"b":True}'), TAKEN),
+    "bad escape": (report(r',"x":"\x41"'), TAKEN),
+    "bare control character": (report(',"x":"a\tb"'), TAKEN),
+    "lone low surrogate in a name": (report(r',"x\udc00":1'), TAKEN),
+    "integer of 4,301 characters": (report(f',"x":{"9" * 4301}'), TAKEN),
+    "integer of 4,301 with its sign": (report(f',"x":-{"9" * 4300}'), TAKEN),
+    "bad UTF-8 in what is ignored": (
+        report()[:-1] + b',"x":"\xff"}',
+        replace(TAKEN, sunk="not-utf8"),
+    ),
+    "too large": (b" " * MAX_RECORD + report(), replace(TAKEN, sunk="too-large")),
+    "deep object": (report(f',"x":{"[{" * 250}{"}]" * 250}'), replace(TAKEN, sunk="too-large")),
+    "100,000 brackets": (
+        report(f',"x":{"[" * 100_000}{"]" * 100_000}'),
+        replace(TAKEN, sunk="too-large"),
+    ),
+    "brackets in a text": (
+        report(f',"x":"{"{" * MAX_BRACKETS}"'),
+        replace(TAKEN, sunk="too-large"),
+    ),
+    "NaN beside a detail": (
+        report(',"x":NaN,"detail": {"n": 1.50}'),
+        replace(TAKEN, detail='{"n": 1.50}'),
+    ),
+    "NaN beside no detail": (report(',"x":NaN,"detail":null'), TAKEN),
+    "NaN beside a time": (
+        report(f',"x":NaN,"reported_at": {NOW + 7} '),
+        replace(TAKEN, reported_at=NOW + 7, ahead=7),
+    ),
+    "NaN, and a name twice": (report(',"x":NaN,"state":"down"'), replace(TAKEN, state="down")),
+    "NaN, and names in escapes": (
+        report(r',"x":NaN,"st\u0061te":"d\u006fwn"'),
+        replace(TAKEN, state="down"),
+    ),
+    "NaN in a detail": (report(',"detail":{"x":NaN}'), replace(TAKEN, detail_fault="bad-field")),
+    "NaN in a detail that comes first": (
+        b'{"detail":{"x":NaN}, "type" : "report","agent":"w","state":"up"}',
+        replace(TAKEN, detail_fault="bad-field"),
+    ),
+    "detail with an integer of 5,000 digits": (
+        report(f',"detail":{{"n":{"9" * 5000}}}'),
+        replace(TAKEN, detail_fault="too-large"),
+    ),
+    "detail with a number beyond a double": (
+        report(',"detail":{"n":1e999}'),
+        replace(TAKEN, detail_fault="bad-field"),
+    ),
+    "detail with a lone surrogate": (
+        report(r',"detail":{"x":"\ud800"}'),
+        replace(TAKEN, detail_fault="bad-field"),
+    ),
+    "detail in Latin-1": (
+        report()[:-1] + b',"detail":{"x":"\xfc"}}',
+        replace(TAKEN, detail_fault="bad-field", sunk="not-utf8"),
+    ),
+    "detail with a line feed": (
+        report(',"detail":{"x":"a\nb"}'),
+        replace(TAKEN, detail_fault="bad-field"),
+    ),
+    "detail in single quotes": (
+        report(",\"detail\":{'x':'y'}"),
+        replace(TAKEN, detail_fault="bad-field"),
+    ),
+    "detail that is NaN": (report(',"detail":NaN'), replace(TAKEN, detail_fault="bad-field")),
+    "detail that is nothing": (report(',"detail":'), replace(TAKEN, detail_fault="bad-field")),
+    "deep detail": (
+        report(f',"detail":{{"x":{"[" * 301}{"]" * 301}}}'),
+        replace(TAKEN, detail_fault="too-large", sunk="too-large"),
+    ),
+    "time with a leading zero": (report(',"reported_at":01'), UNTIMELY),
+    "time with a plus sign": (report(',"reported_at":+1'), UNTIMELY),
+    "time in hexadecimal": (report(',"reported_at":0x1'), UNTIMELY),
+    "time NaN": (report(',"reported_at":NaN'), UNTIMELY),
+    "time of 5,000 digits": (report(f',"reported_at":{"9" * 5000}'), UNTIMELY),
+    "state a lone surrogate": (report(state=r'"\ud800"'), UNSAID),
+    "state in Latin-1": (
+        report()[:-5] + b'"\xfcp"}',
+        replace(UNSAID, sunk="not-utf8"),
+    ),
+    "state NaN": (report(state="NaN"), UNSAID),
+    "state missing, and NaN": (b'{"type":"report","agent":"w","x":NaN}', UNSAID),
+    "cut off": (report()[:-1] + b",", CUT),
+    "cut off behind a text": (report()[:-1], replace(CUT, said=None)),
+    "cut off in a detail": (report(',"detail":{"x":1')[:-1], CUT),
+    "cut off in a text": (report(',"detail":{"x":"y')[:-1], CUT),
+    "cut off in a state": (b'{"type":"report","agent":"w","state":"u', replace(CUT, said=None)),
+    "cut off and not UTF-8": (
+        report()[:-1] + b',"x":"\xff"',
+        replace(CUT, sunk="not-utf8"),
+    ),
+    "something after the end": (report() + b"x", CUT),
+    "two objects": (report() * 2, CUT),
+    "NUL after": (report() + b"\x00", CUT),
+    "trailing comma": (report(","), CUT),
+    "closing bracket": (report(',"x":]'), CUT),
+    "no colon": (report(',"x" 1'), CUT),
+}
+"""Each with the report that is in it, and why a former fold refuses it."""
+
+
+@pytest.mark.parametrize("case", SUNK)
+def test_a_report_is_read_member_by_member_where_the_record_cannot_be_read(case):
+    value, expected = SUNK[case]
+    record = read(value)
+    assert record == expected
+    if isinstance(record, RefusedReport):
+        assert refusal_of(record) == Unreadable(record.reason)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"agent":"w","state":"up","x":NaN}',
+        b'{"type":"tock","agent":"w","state":"up","x":NaN}',
+        b'{"type":"report","state":"up","x":NaN}',
+        report(',"x":NaN', agent='"user:olga"'),
+        report(',"x":NaN', agent=r'"\ud800"'),
+        leave(',"x":NaN'),
+        command(',"x":NaN'),
+        b'{"type":"report","agent":"w',
+        b'{"detail":{"x":1,"type":"report","agent":"w","state":"up"}',
+        b"{}x",
+        b"{ } x",
+        b"{",
+    ],
+)
+def test_what_is_no_report_of_an_agent_is_refused_as_a_whole(value):
+    assert read(value) == Unreadable("not-json")
+    assert read(report(',"x":NaN'), b"a\nb") == Unreadable("not-json")
+
+
+@fast
+@given(histories())
+def test_a_report_that_can_be_read_is_the_same_member_by_member(history):
+    for entry in history.entries:
+        if isinstance(record := entry.record, Report) and record.sunk is None:
+            _, value = encoded("watch", record)
+            sunk = read(value[:-1] + b' , "later" : NaN }', record.asset.encode())
+            assert sunk == replace(read(value, record.asset.encode()), sunk="not-json")
+
+
+@fast
+@given(st.binary(max_size=60), st.integers(0, 70), st.integers(0, 70))
+def test_bytes_put_into_a_report_never_raise(noise, first, last):
+    value = report(f',"reported_at":{NOW},"detail":{{"n":"x"}}')
+    assert isinstance(read(value[:first] + noise + value[last:]), Record)
+
 
 REFUSED_REPORTS: dict[str, tuple[Any, ...]] = {
     "state missing": (b'{"type":"report","agent":"w"}', None, "bad-field"),
@@ -650,7 +781,8 @@ def test_any_detail_is_carried_as_it_came_or_refused(
     if _is_strict_json(text):
         assert read(value) == Report("shop", "w", "up", None, text)
     else:
-        assert read(value) == Unreadable("not-json")
+        taken = read(value)
+        assert (taken.agent, taken.state, taken.detail, taken.sunk) == ("w", "up", None, "not-json")
 
 
 HOSTILE = {
@@ -675,8 +807,8 @@ HOSTILE = {
 @pytest.mark.spread(4)
 def test_hostile_bytes_never_raise(case):
     record = read(HOSTILE[case])
-    if isinstance(record, Unreadable):
-        assert record.reason in ("not-json", "too-large")
+    if isinstance(record, RefusedReport):
+        assert (record.said, record.reason) == ("up", "not-json")
     else:
         assert (record.agent, record.state) == ("w", "up")
         assert (record.detail is None) is (record.detail_fault is not None)

@@ -23,7 +23,7 @@ final class Adoption {
         && (rule.lifeCycle || isWorse(rule, wait, asset) == isWorse(former, wait, asset)));
     Transitions.judge(rule, asset, at, Evidence.BOTH, !rule.doubting);
     Votes.age(rule, asset);
-    Doubts.adopt(rule, mutes, asset);
+    Doubts.adopt(rule, former, mutes, asset);
     Votes.expire(rule, asset, at, at);
     Doubts.end(asset, at);
     Transitions.judge(rule, asset, at, Evidence.SILENCE);

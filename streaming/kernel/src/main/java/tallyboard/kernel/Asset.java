@@ -64,18 +64,19 @@ final class Asset {
 
   /**
    * Muted: null for a vote that counts; silent: since when, NONE for a live vote; doubt: why it is
-   * in doubt by its own report, or null; detailFault: why its detail was left out, or null.
+   * in doubt by its own report, or null; detailFault: why its detail was left out, or null; claimed:
+   * its agent's own time, however far ahead, or else the append time.
    */
   record Vote(String agent, String state, long reportedAt, long time, long offset, long expires,
       long weight, String detail, Muted muted, long silent, long order, long age, String doubt,
-      String detailFault, Flap flap) implements Voice {
-    boolean live() {
-      return silent == NONE && weight > 0 && muted == null;
+      String detailFault, Flap flap, long claimed) implements Voice {
+    /** Returns the claim that counts: of a silent vote at most the time at which it expired. */
+    long claim() {
+      return silent == NONE || expires == NONE ? claimed : Math.min(claimed, expires);
     }
 
-    /** Returns how much it counts: nothing, as a silent one, or as a live one. */
-    int precedence() {
-      return !counts() ? 0 : silent != NONE ? 1 : 2;
+    boolean live() {
+      return silent == NONE && weight > 0 && muted == null;
     }
 
     /** Returns how it turned worse, where that was twice within a lifetime; or null. */
@@ -98,7 +99,7 @@ final class Asset {
 
     Vote marked(Muted mark, long weight) {
       return new Vote(agent, state, reportedAt, time, offset, expires, weight, detail, mark, silent,
-          order, age, doubt, detailFault, flap);
+          order, age, doubt, detailFault, flap, claimed);
     }
 
     Vote weighing(long weight) {
@@ -108,28 +109,40 @@ final class Asset {
     /** A silent vote counts as one in doubt does, so its own doubt ends. */
     Vote fallenSilent(long since) {
       return new Vote(agent, state, reportedAt, time, offset, expires, weight, detail, muted, since,
-          order, age, null, detailFault, flap);
+          order, age, null, detailFault, flap, claimed);
     }
 
     Vote expiring(long expires) {
       return new Vote(agent, state, reportedAt, time, offset, expires, weight, detail, muted,
-          silent, order, age, doubt, detailFault, flap);
+          silent, order, age, doubt, detailFault, flap, claimed);
     }
 
     Vote inDoubt(String doubt) {
       return new Vote(agent, state, reportedAt, time, offset, expires, weight, detail, muted,
-          silent, order, age, doubt, detailFault, flap);
+          silent, order, age, doubt, detailFault, flap, claimed);
     }
 
     Vote flapped(Flap flap) {
       return new Vote(agent, state, reportedAt, time, offset, expires, weight, detail, muted,
-          silent, order, age, doubt, detailFault, flap);
+          silent, order, age, doubt, detailFault, flap, claimed);
+    }
+
+    Vote claiming(long claimed) {
+      return new Vote(agent, state, reportedAt, time, offset, expires, weight, detail, muted,
+          silent, order, age, doubt, detailFault, flap, claimed);
+    }
+
+    /** Returns it as one of this age, that ends with a former one. */
+    Vote ending(long age, Vote former) {
+      long since = former.silent == NONE ? NONE : former.expires;
+      return new Vote(agent, state, reportedAt, time, offset, former.expires, weight, detail, muted,
+          since, order, age, doubt, detailFault, flap, claimed);
     }
 
     /** Returns it as it is under a rule that knows no doubt. */
     Vote trusted() {
       return new Vote(agent, state, reportedAt, time, offset, expires, weight, detail, muted,
-          silent, order, age, null, detailFault, null);
+          silent, order, age, null, detailFault, null, claimed);
     }
   }
 

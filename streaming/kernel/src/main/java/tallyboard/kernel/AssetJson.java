@@ -63,6 +63,7 @@ public final class AssetJson implements UDF1<byte[], String> {
       time(vote.silent()).number(vote.order()).number(vote.age());
       text(vote.doubt()).text(vote.detailFault());
       flap(vote.flap());
+      number(vote.claimed());
       close();
     }
 

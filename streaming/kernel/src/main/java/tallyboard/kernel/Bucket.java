@@ -140,12 +140,12 @@ final class Bucket {
   // ---- reports ----
 
   private void report(Source.Report report) {
-    String fault = rule.lenient ? null : formerFault(report);
+    String fault = formerFault(rule, report);
     if (fault != null) {
       out.dead(fault);
     } else if (!rule.knows(report.state())) {
       refuseReport(new Source.RefusedReport(report.asset(), report.agent(), report.state(),
-          "unknown-state", null));
+          "unknown-state", null, null));
     } else {
       if (report.detailFault() != null) lateness.add(report.agent(), Kind.DETAIL);
       lookAt(report, store.get(report.asset()));
@@ -153,6 +153,10 @@ final class Bucket {
   }
 
   private void refuseReport(Source.RefusedReport refused) {
+    if (refused.sunk() != null && !rule.piecewise) {
+      out.dead(refused.sunk());
+      return;
+    }
     boolean former = !rule.lenient && "bad-field".equals(refused.detailFault());
     out.dead(former ? "bad-field" : refused.reason());
     lateness.add(refused.agent(), Kind.REFUSED);
@@ -166,15 +170,22 @@ final class Bucket {
     long at = ahead ? NONE : report.reportedAt();
     Vote vote = voteOf(report, at);
     String doubt = ahead ? Doubts.CLOCK_AHEAD : null;
-    Kind kind = at == NONE ? null : lateKind(asset, vote);
+    boolean ordered = report.reportedAt() != NONE && (rule.byClaim || at != NONE);
+    Kind kind = ordered ? lateKind(asset, vote) : null;
     if (kind != null) {
-      doubt = excuse(kind, asset, vote);
-      if (doubt == null) {
+      String excuse = excuse(kind, asset, vote);
+      if (excuse == null) {
         passOver(kind, vote, former, report.asset());
         return;
       }
-    } else if (vote.silent() != NONE) {
+      if (doubt == null) doubt = excuse;
+      vote = keepClaim(former, vote);
+    } else if (ordered && former != null && repeats(former, vote)) {
+      vote = Votes.asOldAs(vote, former);
+    }
+    if (vote.silent() != NONE) {
       lateness.add(vote.agent(), Kind.SILENT, vote.age(), 0);
+      doubt = null;
     }
     if (doubt != null) {
       lateness.add(vote.agent(), Kind.DOUBTFUL, 0, ahead ? report.ahead() : 0);
@@ -209,7 +220,7 @@ final class Bucket {
     String agent = report.agent();
     return new Vote(agent, rule.own(report.state()), reportedAt, clock, offset, expires,
         mutes.weight(rule, agent), report.detail(), mutes.mark(agent), silent, order(at), age, null,
-        report.detailFault(), null);
+        report.detailFault(), null, report.reportedAt() == NONE ? time : report.reportedAt());
   }
 
   /** Returns where an agent's report stands in time: an agent's clock makes nothing later. */
@@ -222,7 +233,25 @@ final class Bucket {
     boolean tooOld = rule.reportAgeLimit != NONE && vote.age() > rule.reportAgeLimit;
     if (tooOld || vote.silent() != NONE && !Votes.isKept(rule, vote)) return Kind.STALE;
     if (asset == null) return null;
-    return isOlder(asset, vote.agent(), vote.order()) ? Kind.LATE : null;
+    Vote former = asset.vote(vote.agent());
+    boolean outdated = former != null && isOutdated(former, vote);
+    return outdated || isPurged(asset, vote.order()) ? Kind.LATE : null;
+  }
+
+  /** Returns whether a report is late because of its agent's vote. */
+  private boolean isOutdated(Vote former, Vote vote) {
+    if (precedes(former, vote.claimed(), vote.order())) return true;
+    return repeats(former, vote) && rule.rank(vote.state()) > rule.rank(former.state());
+  }
+
+  /** Returns whether a record is older than its agent's vote. */
+  private boolean precedes(Vote former, long claimed, long order) {
+    return rule.byClaim ? claimed < former.claim() : order < former.order();
+  }
+
+  /** Returns whether a report has the same claim as its agent's vote. */
+  private boolean repeats(Vote former, Vote vote) {
+    return rule.byClaim && vote.claimed() == former.claim();
   }
 
   /**
@@ -235,26 +264,39 @@ final class Bucket {
 
   /**
    * Returns the doubt in which a late report is taken all the same, or null. It is one that its
-   * agent's newest hides because the broker's clock went back, or one of an agent whose clock is
-   * behind, from before a purge; and it says worse.
+   * agent's vote hides because its clock went back, or one of an agent whose clock is behind, from
+   * before a purge; and it says worse.
    */
   private String excuse(Kind kind, Asset asset, Vote vote) {
     if (!rule.doubting || asset == null || kind != Kind.LATE || vote.silent() != NONE) return null;
     Vote former = asset.vote(vote.agent());
-    if (former != null && vote.order() < former.order()) {
-      boolean back = former.order() > time && !isPurged(asset, vote.order());
-      return back && rule.rank(vote.state()) < rule.rank(former.state()) ? Doubts.CLOCK_BACK : null;
+    if (former != null && isOutdated(former, vote)) {
+      boolean worse = rule.rank(vote.state()) < rule.rank(former.state());
+      return worse && wentBack(asset, former, vote) ? Doubts.CLOCK_BACK : null;
     }
     boolean again = former != null && Doubts.PURGED.equals(former.doubt());
     return again || !vote.state().equals(rule.mildest) ? Doubts.PURGED : null;
   }
 
-  /** Counts a report that is late; one that says worse makes its agent doubted. */
+  /**
+   * Returns whether a report is older than its agent's vote only because a clock went back: the
+   * agent's; before CLAIM_FOLD, the broker's.
+   */
+  private boolean wentBack(Asset asset, Vote former, Vote vote) {
+    if (rule.byClaim) return vote.claimed() >= former.order();
+    return former.order() > time && !isPurged(asset, vote.order());
+  }
+
+  /**
+   * Counts a report that is late; one that says worse makes its agent doubted, from CLAIM_FOLD on
+   * one that repeats what is worse than the mildest state, too.
+   */
   private void passOver(Kind kind, Vote vote, Vote former, String name) {
     lateness.add(vote.agent(), kind, vote.age(), 0);
     String known = former == null ? rule.mildest : former.state();
-    if (rule.rank(vote.state()) >= rule.rank(known)) return;
-    boolean stale = kind == Kind.STALE && former == null;
+    boolean worse = rule.rank(vote.state()) < rule.rank(known);
+    if (!worse && !(rule.byClaim && !vote.state().equals(rule.mildest))) return;
+    boolean stale = !worse || kind == Kind.STALE && former == null;
     doubt(name, vote.agent(), stale ? Doubts.STALE : Doubts.CONTRADICTION, vote.state());
   }
 
@@ -275,7 +317,7 @@ final class Bucket {
       lateness.add(vote.agent(), Kind.RARE);
     }
     Vote taken = rule.doubting ? Doubts.flap(rule, former, vote) : vote;
-    if (rule.doubting) Doubts.hear(asset, vote.agent());
+    if (rule.doubting) Doubts.hear(rule, asset, vote);
     asset.put(taken);
     if (vote.counts()) Transitions.judge(rule, asset, clock, evidence(asset, taken));
   }
@@ -295,22 +337,29 @@ final class Bucket {
     }
     Asset asset = store.get(leave.asset());
     String agent = leave.agent();
-    if (asset == null || asset.voice(agent) == null) return;
-    long at = leave.ahead() > MAX_AHEAD ? NONE : leave.reportedAt();
-    if (at != NONE && isOlder(asset, agent, order(at))) {
+    if (asset == null || !canLeave(asset, agent)) return;
+    if (isOlder(asset, leave)) {
       lateness.add(agent, Kind.LATE);
       return;
     }
     View before = begin(asset);
-    Votes.withdraw(asset, agent);
+    Votes.withdraw(rule, asset, agent);
     Transitions.judge(rule, asset, clock, Evidence.SILENCE);
     asset.dropUnknown(time);
     finish(leave.asset(), asset, before, cause("leave", agent, null, null), clock, null, false);
   }
 
-  /** Returns whether a record is older than its agent's newest, or than the asset's purge. */
-  private boolean isOlder(Asset asset, String agent, long order) {
-    return isOutdated(asset, agent, order) || isPurged(asset, order);
+  /** Returns whether there is anything that the agent's leave withdraws. */
+  private boolean canLeave(Asset asset, String agent) {
+    return rule.byClaim ? asset.vote(agent) != null : asset.voice(agent) != null;
+  }
+
+  /** Returns whether a leave is older than its agent's vote, or than the asset's purge. */
+  private boolean isOlder(Asset asset, Source.Leave leave) {
+    long at = leave.reportedAt();
+    if (at == NONE || leave.ahead() > MAX_AHEAD && !rule.byClaim) return false;
+    Vote former = asset.vote(leave.agent());
+    return former != null && precedes(former, at, order(at)) || isPurged(asset, order(at));
   }
 
   // ---- commands ----
@@ -372,7 +421,7 @@ final class Bucket {
   private String voteByHand(Source.Command command, Asset asset) {
     String agent = Names.USER + command.user();
     Vote vote = voteOf(
-        new Source.Report(command.asset(), agent, command.state(), NONE, null, 0, null), NONE);
+        new Source.Report(command.asset(), agent, command.state(), NONE, null, 0, null, null), NONE);
     if (!Votes.makeRoom(rule, asset, vote)) return Commands.REFUSED + "too many agents";
     vote(asset, vote);
     return Commands.APPLIED;
@@ -490,7 +539,7 @@ final class Bucket {
     Vote vote = asset.vote(agent);
     Votes.putMark(rule, asset, agent, mark);
     Transitions.judge(rule, asset, clock, mark == null ? Evidence.BOTH : Evidence.UP);
-    if (mark != null && rule.doubting) Transitions.endUnvoiced(asset, vote);
+    if (mark != null && rule.doubting) Transitions.endUnvoiced(rule, asset, vote);
     finish(name, asset, before, change, clock, null, false);
   }
 
@@ -558,8 +607,16 @@ final class Bucket {
     return new Cause(type, partition, offset, clock, agent, user, command);
   }
 
-  /** Returns why a report was refused by the folds before, or null where it was not. */
-  private static String formerFault(Source.Report report) {
+  /** Returns the vote of a late report that is taken, with the later claim of the two. */
+  private static Vote keepClaim(Vote former, Vote vote) {
+    boolean own = former == null || former.claim() <= vote.claimed();
+    return own ? vote : vote.claiming(former.claim());
+  }
+
+  /** Returns why a rule of an earlier fold refuses a report, or null where it does not. */
+  private static String formerFault(Rule rule, Source.Report report) {
+    if (report.sunk() != null && !rule.piecewise) return report.sunk();
+    if (rule.lenient) return null;
     if ("bad-field".equals(report.detailFault())) return report.detailFault();
     return report.ahead() > MAX_AHEAD ? "bad-time" : report.detailFault();
   }
@@ -568,11 +625,5 @@ final class Bucket {
   private static boolean isAhead(Source.Report report, Vote former) {
     boolean still = former != null && Doubts.CLOCK_AHEAD.equals(former.doubt());
     return report.ahead() > (still ? STILL_AHEAD : MAX_AHEAD);
-  }
-
-  /** Returns whether a record is older than its agent's newest vote. */
-  private static boolean isOutdated(Asset asset, String agent, long order) {
-    Vote newest = asset.vote(agent);
-    return newest != null && order < newest.order();
   }
 }

@@ -11,10 +11,10 @@ import java.util.UUID;
  * one, zero for null; offsets are differences from the asset's own; a command's id has 16 bytes.
  */
 final class Codec {
-  private static final byte CURRENT = 6;
+  private static final byte CURRENT = 7;
   /** What a vote has beyond a plain one: these bits, and after them the fields in this order. */
   private static final int HAS_MUTE = 1, HAS_SILENCE = 2, HAS_ORDER = 4, HAS_AGE = 8,
-      HAS_DOUBT = 16, HAS_DETAIL_FAULT = 32, HAS_FLAP = 64;
+      HAS_DOUBT = 16, HAS_DETAIL_FAULT = 32, HAS_FLAP = 64, HAS_CLAIM = 128;
 
   private final Texts texts = Texts.own();
   private byte[] data;
@@ -199,7 +199,8 @@ final class Codec {
     signed((vote.muted() == null ? 0 : HAS_MUTE) | (vote.silent() == Asset.NONE ? 0 : HAS_SILENCE)
         | (vote.order() == order ? 0 : HAS_ORDER) | (vote.age() == age ? 0 : HAS_AGE)
         | (vote.doubt() == null ? 0 : HAS_DOUBT) | (vote.flap() == null ? 0 : HAS_FLAP)
-        | (vote.detailFault() == null ? 0 : HAS_DETAIL_FAULT));
+        | (vote.detailFault() == null ? 0 : HAS_DETAIL_FAULT)
+        | (vote.claimed() == vote.reportedAt() ? 0 : HAS_CLAIM));
     if (vote.muted() != null) muted(vote.muted());
     if (vote.silent() != Asset.NONE) signed(vote.silent() - vote.time());
     if (vote.order() != order) signed(vote.order() - order);
@@ -207,6 +208,7 @@ final class Codec {
     if (vote.doubt() != null) text(vote.doubt());
     if (vote.detailFault() != null) text(vote.detailFault());
     if (vote.flap() != null) flap(vote.flap(), vote);
+    if (vote.claimed() != vote.reportedAt()) signed(vote.claimed() - vote.reportedAt());
   }
 
   private void flap(Asset.Flap flap, Asset.Vote vote) {
@@ -242,8 +244,9 @@ final class Codec {
     String doubt = (has & HAS_DOUBT) == 0 ? null : text();
     String detailFault = (has & HAS_DETAIL_FAULT) == 0 ? null : text();
     Asset.Flap flap = (has & HAS_FLAP) == 0 ? null : flap(time);
+    long claimed = (has & HAS_CLAIM) == 0 ? reportedAt : reportedAt + signed();
     return new Asset.Vote(agent, state, reportedAt, time, offset, expires, weight, detail, muted,
-        silent, order, age, doubt, detailFault, flap);
+        silent, order, age, doubt, detailFault, flap, claimed);
   }
 
   /** Returns how long a vote lives from its time on, as it is written: 0 for ever, else never 0. */

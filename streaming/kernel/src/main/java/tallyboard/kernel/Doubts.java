@@ -75,9 +75,16 @@ final class Doubts {
     return least;
   }
 
-  /** One that counts nothing first, then the mildest, then the oldest. */
+  /**
+   * One that counts nothing first, then the one that ends first (before CLAIM_FOLD the mildest),
+   * then the oldest.
+   */
   private static boolean goesBefore(Rule rule, Doubt doubt, Doubt other) {
     if (doubt.counts() != other.counts()) return other.counts();
+    if (rule.byClaim) {
+      return doubt.until() != other.until() ? doubt.until() < other.until()
+          : doubt.offset() < other.offset();
+    }
     int rank = severity(rule, doubt);
     int otherRank = severity(rule, other);
     return rank != otherRank ? rank > otherRank : doubt.offset() < other.offset();
@@ -101,10 +108,14 @@ final class Doubts {
 
   // ---- ends ----
 
-  /** Ends a doubt that lasts until its agent reports again. */
-  static void hear(Asset asset, String agent) {
-    Doubt doubt = asset.doubt(agent);
-    if (doubt != null && isPassing(doubt.reason())) drop(asset, each -> each == doubt);
+  /**
+   * Ends a doubt that lasts until its agent reports again, as this vote does; from CLAIM_FOLD on one
+   * that claims to be later than what caused the doubt.
+   */
+  static void hear(Rule rule, Asset asset, Vote vote) {
+    Doubt doubt = asset.doubt(vote.agent());
+    if (doubt == null || !isPassing(doubt.reason())) return;
+    if (!rule.byClaim || vote.claimed() > doubt.time()) drop(asset, each -> each == doubt);
   }
 
   private static boolean isPassing(String reason) {
@@ -138,8 +149,12 @@ final class Doubts {
 
   // ---- a change of rule ----
 
-  /** Takes out the votes for states that the rule does not know; their agents are doubted. */
+  /**
+   * Takes out the votes for states that the rule does not know; their agents are doubted. From
+   * CLAIM_FOLD on they stay.
+   */
   static void rename(Rule rule, Mutes mutes, Asset asset, long at) {
+    if (rule.byClaim) return;
     Vote[] votes = asset.votes;
     asset.votes = Arrays.stream(votes).filter(v -> rule.knows(v.state())).toArray(Vote[]::new);
     if (!rule.doubting || asset.votes.length == votes.length) return;
@@ -151,13 +166,15 @@ final class Doubts {
   }
 
   /** Puts the doubts under another rule: they last as long as a vote lives under it. */
-  static void adopt(Rule rule, Mutes mutes, Asset asset) {
+  static void adopt(Rule rule, Rule former, Mutes mutes, Asset asset) {
     asset.votes = Arrays.stream(asset.votes).map(vote -> adopted(rule, vote)).toArray(Vote[]::new);
     if (!rule.doubting) {
       asset.doubts = Asset.NO_DOUBTS;
     } else if (asset.doubts.length > 0) {
-      asset.doubts = Arrays.stream(asset.doubts).map(doubt -> doubt.lasting(
-          doubt.time() + rule.lifetime, mutes.weight(rule, doubt.agent()))).toArray(Doubt[]::new);
+      asset.doubts = Arrays.stream(asset.doubts)
+          .map(doubt -> doubt.saying(said(rule, former, doubt), doubt.reason())
+              .lasting(doubt.time() + rule.lifetime, mutes.weight(rule, doubt.agent())))
+          .toArray(Doubt[]::new);
     }
   }
 
@@ -165,5 +182,14 @@ final class Doubts {
     Flap flap = vote.flap();
     if (!rule.doubting) return vote.doubt() == null && flap == null ? vote : vote.trusted();
     return flap == null ? vote : vote.flapped(flap.lasting(flap.time() + rule.lifetime));
+  }
+
+  /**
+   * Returns what a doubt says under another rule. A word that the former rule did not know may hide
+   * another one; once it is known, it is none.
+   */
+  private static String said(Rule rule, Rule former, Doubt doubt) {
+    boolean learnt = severity(former, doubt) < 0 && severity(rule, doubt) >= 0;
+    return learnt && rule.byClaim ? null : doubt.said();
   }
 }

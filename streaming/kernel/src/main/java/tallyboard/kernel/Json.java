@@ -77,6 +77,16 @@ final class Json {
     return true;
   }
 
+  /** Returns whether bytes, which are UTF-8, are JSON. */
+  static boolean isJson(byte[] data) {
+    try {
+      read(data);
+      return true;
+    } catch (Bad error) {
+      return false;
+    }
+  }
+
   private int peek() throws Bad {
     if (at >= data.length) throw new Bad();
     return data[at];

@@ -61,9 +61,14 @@ final class Rule {
   }
 
   /** The version of the fold that this is. */
-  static final long FOLD = 5;
+  static final long FOLD = 6;
   /** The version from which on a report that could not be taken makes its agent doubted. */
   private static final long DOUBT_FOLD = 5;
+  /**
+   * The version from which on an agent's reports are ordered by their claims, a change of rule loses
+   * no word, and each field of a report is read by itself.
+   */
+  private static final long CLAIM_FOLD = 6;
   static final long NONE = -1;
   static final String KEEP = "keep";
   private static final long LEAST_MEMORY = 15 * 60_000;
@@ -104,6 +109,10 @@ final class Rule {
   final boolean lenient;
   /** Whether agents are doubted: where states have severity, and since that fold. */
   final boolean doubting;
+  /** Whether a report is taken although the rest of its record cannot be read. */
+  final boolean piecewise;
+  /** Whether an agent's reports are ordered by their claims: where agents are doubted, since then. */
+  final boolean byClaim;
   /** How long a vote lives, or NONE for ever. */
   final long lifetime;
   /** How long a silent vote is kept; NONE: silent votes are not kept. */
@@ -171,6 +180,8 @@ final class Rule {
     long fold = whole(table.get("fold"), 1, FOLD, 1);
     lenient = fold >= DOUBT_FOLD;
     doubting = lenient && !lifeCycle;
+    piecewise = fold >= CLAIM_FOLD;
+    byClaim = doubting && piecewise;
     lifetime = voteLifetime == NONE && doubting ? LONGEST_LIFE : voteLifetime;
     long forgetAfter = duration(table.get("forget_after"), 0);
     long maxReportAge = duration(table.get("max_report_age"), 1);

@@ -20,13 +20,16 @@ final class Source {
   sealed interface Signed extends Entry
       permits Command, Change, UnknownFold, Mute, Unmute, Refusal {}
 
-  /** ahead: of the record's own append time, ms; detailFault: why the detail is left out. */
+  /**
+   * ahead: of the record's own append time, ms; detailFault: why the detail is left out; sunk: why a
+   * rule before CLAIM_FOLD refuses the whole record, or null.
+   */
   record Report(String asset, String agent, String state, long reportedAt, String detail,
-      long ahead, String detailFault) implements Entry {}
+      long ahead, String detailFault, String sunk) implements Entry {}
 
-  /** One that cannot be taken. said: null where nobody can read it; detailFault: as in a report. */
+  /** One that cannot be taken. said: null where nobody can read it; the last two: as in a report. */
   record RefusedReport(String asset, String agent, String said, String reason,
-      String detailFault) implements Entry {}
+      String detailFault, String sunk) implements Entry {}
 
   /** ahead: as in a report. */
   record Leave(String asset, String agent, long reportedAt, long ahead) implements Entry {}
@@ -87,16 +90,17 @@ final class Source {
   private static Entry read(byte[] key, byte[] value, long time, Set<String> functions) {
     if (value == null) return new Unreadable("not-json");
     if (value.length > MAX_RECORD || brackets(value) > MAX_BRACKETS) {
-      return new Unreadable("too-large");
+      return salvaged(key, value, time, new Unreadable("too-large"));
     }
-    if (!Json.isUtf8(value)) return new Unreadable("not-utf8");
+    if (!Json.isUtf8(value)) return salvaged(key, value, time, new Unreadable("not-utf8"));
+    Json.Document document;
     try {
-      Json.Document document = Json.read(value);
-      if (!(document.value() instanceof Map<?, ?> data)) return new Unreadable("unknown-type");
-      return entry(key, data, document, time, functions);
+      document = Json.read(value);
     } catch (Json.Bad error) {
-      return new Unreadable("not-json");
+      return salvaged(key, value, time, new Unreadable("not-json"));
     }
+    if (!(document.value() instanceof Map<?, ?> data)) return new Unreadable("unknown-type");
+    return entry(key, data, document, time, functions);
   }
 
   private static int brackets(byte[] value) {
@@ -179,9 +183,11 @@ final class Source {
     String detailFault = detailFault(detail, text);
     String said = state instanceof String name && Names.stateOk(name) ? name : null;
     String fault = claimFault(state, said, at);
-    if (fault != null) return new RefusedReport(asset, (String) agent, said, fault, detailFault);
+    if (fault != null) {
+      return new RefusedReport(asset, (String) agent, said, fault, detailFault, null);
+    }
     return new Report(asset, (String) agent, said, number(at), detailFault == null ? text : null,
-        ahead(number(at), time), detailFault);
+        ahead(number(at), time), detailFault, null);
   }
 
   /** Returns why a report's state or time cannot be taken, or null where both can be. */
@@ -197,6 +203,37 @@ final class Source {
     if (detail == null) return null;
     if (text == null) return "bad-field";
     return bytes(text) > MAX_DETAIL ? "too-large" : null;
+  }
+
+  /** Returns the report in a record that cannot be read as a whole, or the record's refusal. */
+  private static Entry salvaged(byte[] key, byte[] value, long time, Unreadable refusal) {
+    Salvage members = new Salvage(value);
+    String asset = key == null ? "" : Json.utf8(key);
+    Object agent = members.plain("agent");
+    boolean named = asset != null && Names.ok(asset) && agentOk(agent);
+    if (!named || !"report".equals(members.plain("type"))) return refusal;
+    Object state = members.plain("state");
+    Object at = members.plain("reported_at");
+    byte[] detail = members.span("detail");
+    String detailFault = salvagedFault(detail);
+    String said = state instanceof String name && Names.stateOk(name) ? name : null;
+    String fault = members.whole ? claimFault(state, said, at) : "not-json";
+    String sunk = refusal.reason();
+    if (fault != null) {
+      return new RefusedReport(asset, (String) agent, said, fault, detailFault, sunk);
+    }
+    String text = detail == null || detailFault != null ? null : Json.utf8(detail);
+    return new Report(asset, (String) agent, said, number(at), text, ahead(number(at), time),
+        detailFault, sunk);
+  }
+
+  /** Returns why a detail in such a record is left out, or null. */
+  private static String salvagedFault(byte[] detail) {
+    if (detail == null) return null;
+    if (detail.length == 0 || detail[0] != '{') return "bad-field";
+    boolean large = detail.length > MAX_DETAIL || brackets(detail) > MAX_BRACKETS;
+    String fault = large ? "too-large" : "bad-field";
+    return !large && Json.isUtf8(detail) && Json.isJson(detail) ? null : fault;
   }
 
   /** Returns how far an agent's clock is ahead of the broker's, ms. */

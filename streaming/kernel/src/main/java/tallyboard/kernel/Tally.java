@@ -23,14 +23,14 @@ final class Tally {
 
   /**
    * The votes on an asset that count. live: those that raise a state; sure: the live ones without
-   * doubt, which lower it; quiet: the silent and the doubted ones, which speak against lowering it.
+   * doubt, which lower it; quiet: the others, which speak against lowering it.
    */
   record Voices(Vote[] live, Vote[] sure, Vote[] quiet) {
     /** Returns an asset's votes by what they may do. */
-    static Voices of(Asset asset) {
-      Vote[] live = Tally.live(asset.votes);
+    static Voices of(Rule rule, Asset asset) {
+      Vote[] live = Tally.live(rule, asset.votes);
       Vote[] sure = Doubts.trusted(live, asset);
-      return new Voices(live, sure, sure == asset.votes ? NONE : Tally.quiet(asset));
+      return new Voices(live, sure, sure == asset.votes ? NONE : Tally.quiet(rule, asset));
     }
   }
 
@@ -96,7 +96,11 @@ final class Tally {
   /** By rank, the weight that a threshold sums: of its state or worse; of the mildest state alone. */
   private static long[] weights(Rule rule, Vote[] votes) {
     long[] weights = new long[rule.states()];
-    for (Vote vote : votes) weights[rule.rank(vote.state())] += vote.weight();
+    for (Vote vote : votes) {
+      int rank = rule.rank(vote.state());
+      if (rank >= 0) weights[rank] += vote.weight();
+      else if (weights.length > 1) weights[0] += vote.weight(); // worse than all
+    }
     for (int rank = 1; rank < weights.length - 1; rank++) weights[rank] += weights[rank - 1];
     return weights;
   }
@@ -137,26 +141,27 @@ final class Tally {
 
   // ---- votes that count ----
 
-  static Vote[] live(Vote[] votes) {
+  static Vote[] live(Rule rule, Vote[] votes) {
     for (Vote vote : votes) {
-      if (!vote.live()) return Arrays.stream(votes).filter(Vote::live).toArray(Vote[]::new);
+      if (!Votes.isLive(rule, vote)) {
+        return Arrays.stream(votes).filter(v -> Votes.isLive(rule, v)).toArray(Vote[]::new);
+      }
     }
     return votes;
   }
 
   /** Returns those that count and are silent or in doubt. */
-  private static Vote[] quiet(Asset asset) {
+  private static Vote[] quiet(Rule rule, Asset asset) {
     for (Vote vote : asset.votes) {
-      if (isQuiet(vote, asset)) {
-        return Arrays.stream(asset.votes).filter(v -> isQuiet(v, asset)).toArray(Vote[]::new);
+      if (isQuiet(rule, vote, asset)) {
+        return Arrays.stream(asset.votes).filter(v -> isQuiet(rule, v, asset)).toArray(Vote[]::new);
       }
     }
     return NONE;
   }
 
-  private static boolean isQuiet(Vote vote, Asset asset) {
-    return vote.counts()
-        && (vote.silent() != Rule.NONE || Doubts.isDoubted(vote, asset));
+  private static boolean isQuiet(Rule rule, Vote vote, Asset asset) {
+    return vote.counts() && (!Votes.isLive(rule, vote) || Doubts.isDoubted(vote, asset));
   }
 
   // ---- marks ----
@@ -173,7 +178,7 @@ final class Tally {
       int rank = rule.rank(vote.state());
       worst = Math.min(worst, rank);
       flapping |= vote.flapping() != null;
-      if (vote.silent() != Rule.NONE) continue;
+      if (vote.silent() != Rule.NONE || rank < 0) continue;
       worstLive = Math.min(worstLive, rank);
       if (Doubts.isDoubted(vote, asset)) continue;
       sure++;
@@ -181,7 +186,7 @@ final class Tally {
     }
     boolean isWorse = !rule.lifeCycle && worst < rule.rank(asset.shown);
     asset.unconfirmed = unconfirmedReason(rule, asset, sure, worstLive, mildest);
-    asset.disputed = flapping || asset.doubts.length > 0 ? disputed(rule, asset)
+    asset.disputed = flapping || worst < 0 || asset.doubts.length > 0 ? disputed(rule, asset)
         : isWorse ? rule.state(worst) : null;
   }
 

@@ -22,7 +22,7 @@ final class Transitions {
 
   /** ends: whether evidence ends the waits that are over, or they end as events of their own. */
   static void judge(Rule rule, Asset asset, long at, Evidence evidence, boolean ends) {
-    Voices voices = Voices.of(asset);
+    Voices voices = Voices.of(rule, asset);
     if (asset.state == null) {
       judgeFirst(rule, asset, voices);
     } else if (rule.lifeCycle) {
@@ -112,9 +112,11 @@ final class Transitions {
   }
 
   /** Ends all waits of an asset where a mute has taken the last live vote. */
-  static void endUnvoiced(Asset asset, Vote muted) {
-    boolean taken = muted != null && muted.live();
-    if (taken && Arrays.stream(asset.votes).noneMatch(Vote::live)) asset.waits = Asset.NO_WAITS;
+  static void endUnvoiced(Rule rule, Asset asset, Vote muted) {
+    boolean taken = muted != null && Votes.isLive(rule, muted);
+    if (taken && Arrays.stream(asset.votes).noneMatch(vote -> Votes.isLive(rule, vote))) {
+      asset.waits = Asset.NO_WAITS;
+    }
   }
 
   /** Lets the waits that are over by `at` bring their states. */

@@ -37,7 +37,7 @@ final class Votes {
     int bound = rule.rank(newcomer.state());
     Vote least = null;
     for (Vote vote : asset.votes) {
-      boolean givesWay = vote.precedence() <= newcomer.precedence()
+      boolean givesWay = precedence(rule, vote) <= precedence(rule, newcomer)
           && (!vote.counts() || rule.rank(vote.state()) >= bound);
       if (givesWay && (least == null || goesBefore(rule, vote, least))) least = vote;
     }
@@ -45,7 +45,9 @@ final class Votes {
   }
 
   private static boolean goesBefore(Rule rule, Vote vote, Vote other) {
-    if (vote.precedence() != other.precedence()) return vote.precedence() < other.precedence();
+    int precedence = precedence(rule, vote);
+    int otherPrecedence = precedence(rule, other);
+    if (precedence != otherPrecedence) return precedence < otherPrecedence;
     int rank = rule.rank(vote.state());
     int otherRank = rule.rank(other.state());
     if (rank != otherRank) return rank > otherRank;
@@ -53,7 +55,24 @@ final class Votes {
     return vote.offset() < other.offset();
   }
 
+  /** Returns how much a vote counts: nothing, as a silent one, or as a live one. */
+  private static int precedence(Rule rule, Vote vote) {
+    return !vote.counts() ? 0 : isLive(rule, vote) ? 2 : 1;
+  }
+
   // ---- silence ----
+
+  /** Returns whether a vote is live; one for a state that the rule does not know is as silent. */
+  static boolean isLive(Rule rule, Vote vote) {
+    return vote.live() && rule.rank(vote.state()) >= 0;
+  }
+
+  /** Returns a vote that repeats its agent's claim: it ends no later than the former one. */
+  static Vote asOldAs(Vote vote, Vote former) {
+    boolean same = vote.expires() == NONE || former.expires() == NONE
+        || vote.expires() <= former.expires();
+    return same ? vote : vote.ending(vote.age() + vote.expires() - former.expires(), former);
+  }
 
   /** Returns whether anything is kept of the vote once it is not live any more. */
   static boolean isKept(Rule rule, Vote vote) {
@@ -92,10 +111,10 @@ final class Votes {
     return rule.lifetime == NONE ? NONE : vote.time() + rule.lifetime - vote.age();
   }
 
-  /** Takes out what an agent said, its vote and the doubt about it. */
-  static void withdraw(Asset asset, String agent) {
+  /** Takes out an agent's vote, and before CLAIM_FOLD the doubt about it. */
+  static void withdraw(Rule rule, Asset asset, String agent) {
     asset.withdraw(agent);
-    Doubts.drop(asset, doubt -> doubt.agent().equals(agent));
+    if (!rule.byClaim) Doubts.drop(asset, doubt -> doubt.agent().equals(agent));
   }
 
   // ---- mutes ----
