@@ -245,9 +245,7 @@ def as_carried(record: StateRecord | Tombstone) -> StateRecord | Tombstone:
     they were, and that one turned worse once."""
     if isinstance(record, Tombstone):
         return record
-    votes = [
-        replace(vote, order=0, age=0, claimed=0, flap=vote.flapping) for vote in record.votes
-    ]
+    votes = [replace(vote, order=0, age=0, claimed=0, flap=vote.flapping) for vote in record.votes]
     return replace(record, votes=tuple(votes))
 
 
