@@ -63,20 +63,26 @@ class KafkaConsumer:
     ) -> None:
         self._listener, self._group = listener, membership.group
         self._login = Login()
+        self._behind: set[TopicPartition] | None = None
         hooks = {"error_cb": self._login.on_error}
         self._inner = ck.Consumer({**options, **_settings(membership), **hooks}, logger=log)
         self._inner.subscribe(
             list(membership.topics),
             on_assign=self._assigned,
-            on_revoke=lambda _, places: self._listener.revoked(_places(places), lost=False),
-            on_lost=lambda _, places: self._listener.revoked(_places(places), lost=True),
+            on_revoke=lambda _, places: self._revoked(places, lost=False),
+            on_lost=lambda _, places: self._revoked(places, lost=True),
         )
 
     def _assigned(self, inner: ck.Consumer, places: list[ck.TopicPartition]) -> None:
+        self._behind = set(_places(places))
         starts = self._listener.assigned(_places(places))
         for at in places:
             at.offset = starts.get((at.topic, at.partition), at.offset)
         inner.assign(places)
+
+    def _revoked(self, places: list[ck.TopicPartition], *, lost: bool) -> None:
+        self._behind = None
+        self._listener.revoked(_places(places), lost=lost)
 
     def poll(self, timeout_s: float, max_records: int) -> list[ConsumerRecord]:
         """Return at most `max_records` records that have arrived, waiting only for the first.
@@ -89,12 +95,28 @@ class KafkaConsumer:
             if (error := raw.error()) is None:
                 self._login.taken()
                 messages.append(_message(raw))
+                self._reached_end(raw, reached=False)
+            elif error.code() == ck.KafkaError._PARTITION_EOF:
+                self._reached_end(raw, reached=True)
             else:
                 _report_error(error, self._group, raw.topic() or "")
             wait = 0 if messages else max(0.0, end - time.monotonic())
         if not messages:
             self._login.check()
         return messages
+
+    def _reached_end(self, raw: Any, *, reached: bool) -> None:
+        """Note whether a partition's log ends with this record or event."""
+        if self._behind is not None:
+            change = self._behind.discard if reached else self._behind.add
+            change((raw.topic(), raw.partition()))
+
+    def at_end(self) -> bool:
+        """Return whether each assigned partition has been read to its end.
+
+        False until there is an assignment, and from a revocation until the next one.
+        """
+        return self._behind is not None and not self._behind
 
     def positions(self) -> dict[TopicPartition, int]:
         """Return the next offset to read for each assigned partition that has been read from."""
@@ -137,6 +159,7 @@ def _settings(membership: Membership) -> dict[str, str]:
         "client.id": membership.client,
         "auto.offset.reset": membership.reset,
         "enable.auto.commit": "false",
+        "enable.partition.eof": "true",
         "isolation.level": "read_uncommitted",
         "session.timeout.ms": str(session_ms),
         # Members learn with their next heartbeat that another one has left or died.

@@ -226,7 +226,7 @@ def _acks(scenario: str, asset: str, older: str, before: str, now: int) -> Itera
     acks = Acknowledgement.objects.filter(scenario=scenario, asset=asset, place__gte=older)
     if before:
         acks = acks.filter(place__lt=before)
-    for ack in acks.order_by("-at")[:PAGE]:
+    for ack in acks.order_by("-at", "-pk")[:PAGE]:
         yield TimelineEntry(place=ack.place, kind="ack", at=ack.at, ack=ack, ack_end=ack.end(now))
 
 
@@ -290,7 +290,7 @@ def _waiting(scenario: str, asset: str, now: int) -> list[TimelineEntry]:
     commands = Command.objects.of_asset(scenario, asset).filter(
         offset__isnull=True, created_at__gt=now - WAITING_MS
     )
-    return [_command(row, now, "") for row in commands.order_by("-created_at")[:WAITING]]
+    return [_command(row, now, "") for row in commands.order_by("-created_at", "-pk")[:WAITING]]
 
 
 def _command(row: Command, now: int, place: str) -> TimelineEntry:

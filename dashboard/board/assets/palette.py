@@ -97,11 +97,11 @@ def _read(rows: QuerySet[AssetState]) -> Iterable[PaletteAsset]:
             yield PaletteAsset(known[scenario], asset, state)
 
 
-def _distance(offer: PaletteAsset, text: str) -> tuple[int, int, int, str]:
+def _distance(offer: PaletteAsset, text: str) -> tuple[int, int, int, str, str]:
     """Return a sort key: the name itself first, then those that begin so, then by severity."""
     name, typed = offer.asset.casefold(), text.casefold()
     how = 0 if name == typed else 1 if name.startswith(typed) else 2
-    return (how, offer.scenario.severity(offer.state), len(name), offer.asset)
+    return (how, offer.scenario.severity(offer.state), len(name), offer.asset, offer.scenario.name)
 
 
 # ---- palette actions -----------------------------------------------------------------------------

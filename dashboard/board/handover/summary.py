@@ -182,8 +182,8 @@ def shift_actions(known: Mapping[str, Scenario], since: int, now: int) -> ShiftA
         if (each.row.asked_at >= since or each.open) and _is_of(each, known)
     ]
     return ShiftActions(
-        [(known[run.scenario], run) for run in runs.order_by("-started_at")[:MOST]],
-        [(known[ask.scenario], ask) for ask in asks.order_by("-created_at")[:MOST]],
+        [(known[run.scenario], run) for run in runs.order_by("-started_at", "-pk")[:MOST]],
+        [(known[ask.scenario], ask) for ask in asks.order_by("-created_at", "-pk")[:MOST]],
         [(known[each.row.scenario], each) for each in changes(*names, since=since, now=now)],
         replays,
     )
@@ -365,24 +365,24 @@ def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) 
         ending=[each for each in pinned if each.until and each.until <= now + SOON_MS][:MOST],
         endless=[each for each in pinned if each.until is None][:MOST],
         moves=[(scenario, moves(scenario, since)) for scenario in known.values()],
-        acks=_about(known, acks.order_by("until")[:MOST]),
-        commands=_about(known, commands.order_by("-created_at")[:MOST]),
+        acks=_about(known, acks.order_by("until", "pk")[:MOST]),
+        commands=_about(known, commands.order_by("-created_at", "-pk")[:MOST]),
         commands_total=commands.count(),
-        notes=_about(known, notes.order_by("-at")[:MOST]),
+        notes=_about(known, notes.order_by("-at", "-pk")[:MOST]),
         mutes=_mutes(known, now),
         findings=_findings(known),
         windows=_windows(known, now),
         tasks=_tasks(known, now),
         actions=shift_actions(known, since, now),
-        texts=list(Handover.objects.order_by("-at")[:TEXTS]),
-        on_shift=list(Shift.objects.going_on(now).order_by("began_at")),
+        texts=list(Handover.objects.order_by("-at", "-pk")[:TEXTS]),
+        on_shift=list(Shift.objects.going_on(now).order_by("began_at", "pk")),
     )
 
 
 def _cases(known: Mapping[str, Scenario]) -> list[IncidentCase]:
     """Return the incidents that are not resolved by owner, those that nobody owns first."""
     rows = IncidentCase.objects.shown().unresolved().filter(scenario__in=list(known))
-    return give_facts(list(rows.order_by("owner", "began_at")[:MOST]))
+    return give_facts(list(rows.order_by("owner", "began_at", "pk")[:MOST]))
 
 
 def incidents(scenario: Scenario, now: int) -> Incidents:

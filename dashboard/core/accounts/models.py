@@ -183,7 +183,7 @@ def keep_draft(request: HttpRequest, kind: str, data: Mapping[str, str | Sequenc
     user, now = user_of(request), now_ms()
     text = urlencode(data, doseq=True)
     made = Draft.objects.create(id=uuid4(), user=user, kind=kind, data=text, at=now)
-    delete_surplus(Draft.objects.filter(user=user).order_by("-at"), DRAFTS_KEPT)
+    delete_surplus(Draft.objects.filter(user=user).order_by("-at", "-pk"), DRAFTS_KEPT)
     return f"?draft={made.pk}"
 
 

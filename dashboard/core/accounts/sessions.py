@@ -197,7 +197,7 @@ def places(user: User, current: str | None = None) -> list[LoginSession]:
 
     current: the key of the session that sends the request.
     """
-    noted = UserSession.objects.filter(user=user).order_by("-last_seen_at")
+    noted = UserSession.objects.filter(user=user).order_by("-last_seen_at", "-pk")
     lasting = {row.pk for row in noted if _lasts(row)}
     noted.exclude(pk__in=lasting).delete()
     return [_place(row, current) for row in noted if row.pk in lasting]

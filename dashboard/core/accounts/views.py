@@ -109,7 +109,7 @@ def _form(request: HttpRequest, data: Mapping[str, Any] | None = None) -> TokenF
 
 def _page(request: HttpRequest, form: TokenForm, made: str = "", status: int = 200) -> HttpResponse:
     now = timezone.now()
-    rows = user_of(request).api_tokens.not_revoked().order_by("-created_at")
+    rows = user_of(request).api_tokens.not_revoked().order_by("-created_at", "-pk")
     context = {
         "tokens": [(row, row.expired(now)) for row in rows],
         "token_table": tokens.TOKENS,

@@ -124,7 +124,7 @@ class JobSampleQuerySet(models.QuerySet["JobSample"]):
         sums: dict[str, Any] = {name: Sum(name) for name in ("updates", "waited", "letters")}
         most = {name: Max(name) for name in ("longest", "behind")}
         slots = self.annotate(at=F("slot") - F("slot") % width).values(*by, "at")
-        merged = slots.annotate(**sums, **most, parts=Count("pk")).order_by("at")
+        merged = slots.annotate(**sums, **most, parts=Count("pk")).order_by("at", *by)
         return [dict(row) for row in merged]
 
 

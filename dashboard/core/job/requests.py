@@ -315,7 +315,9 @@ class ActionProgress(RequestProgress):
 
 def newest(now: int) -> list[ActionProgress]:
     """Return the newest requests, the last first."""
-    return [ActionProgress(row, now) for row in JobRequest.objects.order_by("-asked_at")[:LISTED]]
+    return [
+        ActionProgress(row, now) for row in JobRequest.objects.order_by("-asked_at", "-pk")[:LISTED]
+    ]
 
 
 def last_of(

@@ -259,7 +259,7 @@ def _query(name: str) -> dict[str, Any]:
     last = reports[0]
     words = reports.filter(batch="").first()
     batch = reports.exclude(batch="").first()
-    newest = BucketStatus.objects.carried_by(name).order_by("-received_at").first()
+    newest = BucketStatus.objects.carried_by(name).order_by("-received_at", "-pk").first()
     return {
         "query": name,
         "job": job_of(name),

@@ -20,7 +20,7 @@ SNAPSHOT_EVERY_MS = 23 * HOUR_MS
 @shared_task
 def snapshot_daily() -> int:
     """Take a snapshot of every bucket's fold, once a day, and return how many were taken."""
-    newest = FoldSnapshot.objects.order_by("-taken_at").first()
+    newest = FoldSnapshot.objects.order_by("-taken_at", "-pk").first()
     if newest is not None and now_ms() - newest.taken_at < SNAPSHOT_EVERY_MS:
         return 0
     return snapshot_now()
@@ -32,7 +32,7 @@ def judge_daily() -> bool:
 
     It takes minutes, and the worker runs one task at a time.
     """
-    newest = BucketJudgement.objects.order_by("-begun_at").first()
+    newest = BucketJudgement.objects.order_by("-begun_at", "-pk").first()
     if newest is not None and now_ms() - newest.begun_at < SNAPSHOT_EVERY_MS:
         return False
     manage = str(settings.BASE_DIR / "manage.py")

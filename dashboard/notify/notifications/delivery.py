@@ -92,7 +92,7 @@ def _due(now: int, failed: Collection[int | str]) -> MessageQuerySet:
     rows = Message.objects.due(now)
     if channels := [way for way in failed if isinstance(way, int)]:
         rows = rows.exclude(channel__isnull=False, channel_id__in=channels)
-    return rows.select_related("channel", "user").order_by("tries", "next_at")
+    return rows.select_related("channel", "user").order_by("tries", "next_at", "pk")
 
 
 # ---- limits of channels -----------------------------------------------------------------------
@@ -293,7 +293,7 @@ def _lost_occasions(now: int) -> list[list[Message]]:
     occasions: dict[str, list[Message]] = {}
     rows = Message.objects.filter(occasion__in=listed(set(names))).select_related("rule", "group")
     rows = rows.defer("html", "text", "payload")
-    for row in rows.order_by("created_at", "stage"):
+    for row in rows.order_by("created_at", "stage", "pk"):
         occasions.setdefault(row.occasion, []).append(row)
     return [rows for rows in occasions.values() if all(_is_lost(row, now) for row in rows)]
 

@@ -384,7 +384,9 @@ def other_differences(scenario: str, span: Span) -> Iterator[SumDifference]:
 def _acknowledgements(scenario: str, span: Span) -> Iterator[SumDifference]:
     """Yield the incidents whose acknowledgement is not the first one that people gave."""
     given: dict[str, list[tuple[int, str]]] = {}
-    rows = Acknowledgement.objects.filter(scenario=scenario, at__gte=span.begin).order_by("at")
+    rows = Acknowledgement.objects.filter(scenario=scenario, at__gte=span.begin).order_by(
+        "at", "pk"
+    )
     for asset, at, name in rows.values_list("asset", "at", "username"):
         given.setdefault(asset, []).append((at, name))
     incidents = Incident.objects.real().filter(scenario=scenario)

@@ -385,7 +385,7 @@ class FigureCheckQuerySet(models.QuerySet["FigureCheck"]):
 
     def newest_ended(self) -> FigureCheck | None:
         """Return the newest check that came to its end."""
-        return self.exclude(ended_at=None).order_by("-begun_at").first()
+        return self.exclude(ended_at=None).order_by("-begun_at", "-pk").first()
 
     def is_due(self, now: int) -> bool:
         """Return whether the check of the night is to begin at `now` (Unix ms).
@@ -672,7 +672,7 @@ class Subscription(ScenarioRow):
     @property
     def newest_issue(self) -> Issue | None:
         """Return the digest that was sent last, or None."""
-        return self.issues.order_by("-at").first()
+        return self.issues.order_by("-at", "-pk").first()
 
     # ---- links that end it without a login ----
     # Whoever has the mail can end the subscription, and do nothing else. RFC 8058: mail programs
@@ -782,7 +782,7 @@ class StatusPage(AuthoredRow):
         """Return its assets' incidents that went on since a time (Unix ms), newest first."""
         rows = Incident.objects.shown().filter(scenario=scenario)
         rows = rows.filter(asset__in=self.assets(scenario))
-        return rows.within(since, None).order_by("-began_at")
+        return rows.within(since, None).order_by("-began_at", "-pk")
 
 
 DIGESTS_KEPT_MS = 400 * DAY_MS

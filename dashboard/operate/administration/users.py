@@ -250,7 +250,7 @@ def user_page(
     """Return a user's page. refused: why a request was refused."""
     role = account_users.role_of_person(person)
     now = timezone.now()
-    tokens = person.api_tokens.not_revoked().order_by("-created_at")
+    tokens = person.api_tokens.not_revoked().order_by("-created_at", "-pk")
     context = {
         "person": person,
         "person_role": role,

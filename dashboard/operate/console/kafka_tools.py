@@ -171,7 +171,7 @@ class ConsumerPlan:
 
     commit_every_s: how long a record may stay uncommitted; 0: each batch is committed.
     starts: where to begin when not at the committed offset; a partition leaves it once it was read.
-    idle_s: end when nothing has come for so long; None: never.
+    idle_s: end when nothing has come for so long after all was read; None: never.
     """
 
     group: str
@@ -208,8 +208,8 @@ class Consumer:
         lines: Lines,
     ) -> None:
         self.number, self.failure = number, ""
-        # When it was last given something to do; infinite before it is a member.
-        self.active_at = math.inf
+        # Since when it has had nothing left to read; infinite while it has, or is no member.
+        self.idle_since = math.inf
         self._client = f"consume-{os.getpid()}-{number}"
         self._plan, self._options, self._admin, self._lines = plan, options, admin, lines
         self._pending: dict[TopicPartition, Committed] = {}
@@ -233,6 +233,7 @@ class Consumer:
             while not stop.is_set():
                 batch = self._inner.poll(POLL_S, plan.max_records)
                 self._take(batch)
+                self._note_idleness(busy=bool(batch))
         finally:
             self._inner.close()
 
@@ -244,11 +245,15 @@ class Consumer:
         for place, last in places.items():
             self._plan.starts.pop(place, None)
             self._pending[place] = Committed(last + 1, self._client)
-        if places:
-            self.active_at = time.monotonic()
         if time.monotonic() - self._committed_at >= self._plan.commit_every_s:
             self._commit()
         self._print_offsets(list(places))
+
+    def _note_idleness(self, *, busy: bool) -> None:
+        if not self._inner.at_end():
+            self.idle_since = math.inf
+        elif busy or self.idle_since == math.inf:
+            self.idle_since = time.monotonic()
 
     def _commit(self) -> None:
         """Commit the offset after the last record of each partition."""
@@ -287,7 +292,6 @@ class Consumer:
 
     def assigned(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Print the assigned partitions; begin each one once where the plan says."""
-        self.active_at = time.monotonic()
         names = " ".join(map(_named, places)) or "nothing, it stands by"
         self._lines.print(self.number, "assigned", names)
         seeks = dict(self._plan.starts)
@@ -322,7 +326,7 @@ def consume(
     for thread in threads:
         thread.start()
     while not stop.wait(POLL_S):
-        quiet_s = time.monotonic() - max(member.active_at for member in members)
+        quiet_s = time.monotonic() - max(member.idle_since for member in members)
         if plan.idle_s is not None and quiet_s >= plan.idle_s:
             stop.set()
     for thread in threads:

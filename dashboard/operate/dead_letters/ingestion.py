@@ -59,7 +59,7 @@ class RefusalCount(NamedTuple):
 
 def refused() -> list[RefusalCount]:
     """Return how many records were refused, by topic and reason, largest count first."""
-    rows = EventCount.objects.filter(name__in=FAULTS).order_by("-n")
+    rows = EventCount.objects.filter(name__in=FAULTS).order_by("-n", "name")
     return [
         RefusalCount(topic, reason, n)
         for topic, reason, n in rows.values_list("topic", "name", "n")

@@ -87,7 +87,7 @@ def submit(
 
 def query_of(scenario: str) -> str | None:
     """Return the query that carries a scenario, by its buckets' last reports, or None."""
-    beats = BucketStatus.objects.filter(scenario=scenario).order_by("-epoch", "-at")
+    beats = BucketStatus.objects.filter(scenario=scenario).order_by("-epoch", "-at", "-pk")
     newest = beats.first()
     return newest.query if newest else None
 
@@ -192,7 +192,7 @@ class QueryList(FormPage):
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
         """Return the context with the newest queries and their progress."""
-        rows = self.kept.model._default_manager.order_by("-asked_at")  # noqa: SLF001 - documented
+        rows = self.kept.model._default_manager.order_by("-asked_at", "-pk")  # noqa: SLF001 - documented
         newest = list(rows[: self.kept.at_most])
         shown = {
             "table": self.table,

@@ -161,7 +161,7 @@ MOST_COMPARED = 3
 class ReplayQuerySet(models.QuerySet["Replay"]):
     def newest(self) -> ReplayQuerySet:
         """Return the replays, newest first."""
-        return self.order_by("-asked_at")
+        return self.order_by("-asked_at", "-pk")
 
     def to_compare(self, now: int) -> list[Replay]:
         """Return the newest replays that the job has ended and that still need comparing."""

@@ -291,7 +291,7 @@ def send(
 
 
 def _bound(scenario: str) -> None:
-    kept = RuleChange.objects.filter(scenario=scenario).order_by("-asked_at")
+    kept = RuleChange.objects.filter(scenario=scenario).order_by("-asked_at", "-pk")
     for first in kept.values_list("asked_at", flat=True)[KEPT : KEPT + 1]:
         kept.filter(asked_at__lte=first).delete()
 
@@ -313,4 +313,4 @@ CHANGES = Table("changes", Column.time("When"), "Who", "Why", "What", "Outcome",
 def changes(*scenarios: str, now: int, since: int = 0) -> list[RuleChangeRow]:
     """Return the newest changes to scenarios that were requested here since a time. Unix ms."""
     rows = RuleChange.objects.filter(scenario__in=scenarios, asked_at__gte=since)
-    return [RuleChangeRow(row, now) for row in rows.order_by("-asked_at")[:LISTED]]
+    return [RuleChangeRow(row, now) for row in rows.order_by("-asked_at", "-pk")[:LISTED]]

@@ -313,7 +313,7 @@ def materialiser() -> Iterator[Metric]:
 def worker() -> Iterator[Metric]:
     """Yield metrics from the task results that Celery keeps for a day, and from their output."""
     runs: dict[tuple[str, str], TaskResult] = {}
-    results = TaskResult.objects.filter(task_name__isnull=False).order_by("-date_done")
+    results = TaskResult.objects.filter(task_name__isnull=False).order_by("-date_done", "-pk")
     for run in results.only("task_name", "status", "date_started", "date_done")[:RUNS]:
         runs.setdefault((run.task_name.rpartition(".")[2], run.status.lower()), run)
     yield common_metrics.TASK_TIME.family(

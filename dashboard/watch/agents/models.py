@@ -310,7 +310,7 @@ class MuteIdTaken(ValueError):
 class MuteRequestQuerySet(models.QuerySet["MuteRequest"]):
     def newest_about(self, scenario: str, agent: str) -> MuteRequest | None:
         """Return the newest request about an agent."""
-        return self.filter(scenario=scenario, agent=agent).order_by("-created_at").first()
+        return self.filter(scenario=scenario, agent=agent).order_by("-created_at", "-pk").first()
 
     def keep(self, scenario: str, record: Mute | Unmute, user: User, now: int) -> MuteRequest:
         """Store a request and return its row; a form that is sent twice is one request.

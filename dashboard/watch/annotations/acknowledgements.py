@@ -245,7 +245,9 @@ class Since(NamedTuple):
 
 def last_shift(user: User, now: int) -> Since:
     """Return when the user's last shift ended, else since when they were away."""
-    ended = Shift.objects.filter(user=user, ended_at__isnull=False).order_by("-ended_at").first()
+    ended = (
+        Shift.objects.filter(user=user, ended_at__isnull=False).order_by("-ended_at", "-pk").first()
+    )
     if ended is not None and ended.ended_at and now - ended.ended_at < MARKED_MS:
         return Since(ended.ended_at, "your last shift ended then")
     presence = Presence.objects.filter(user=user).first()

@@ -124,7 +124,9 @@ def keep(user: User, scenario: str, name: str, data: bytes, now: int) -> LabelUp
     """
     mine = LabelUpload.objects.filter(user=user)
     mine.exclude(status__in=BEGUN).delete()
-    newest = list(mine.order_by("-sent_at").values_list("pk", flat=True)[: UPLOADS_OF_USER - 1])
+    newest = list(
+        mine.order_by("-sent_at", "-pk").values_list("pk", flat=True)[: UPLOADS_OF_USER - 1]
+    )
     mine.exclude(pk__in=newest).exclude(status__in=OPEN).delete()
     return LabelUpload.objects.create(
         id=uuid.uuid4(),

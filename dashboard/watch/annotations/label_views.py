@@ -98,7 +98,7 @@ def _values(scenario: Scenario, key: str) -> list[dict[str, Any]]:
 def _uploads(request: HttpRequest) -> list[tuple[LabelUpload, ImportCounts]]:
     """Return the tables that the user has sent or may take over, newest first, with results."""
     uploads = LabelUpload.objects.within_reach(user_of(request)).select_related("user")
-    return [(each, ImportCounts.of(each.found)) for each in uploads.order_by("-sent_at")]
+    return [(each, ImportCounts.of(each.found)) for each in uploads.order_by("-sent_at", "-pk")]
 
 
 def _board(scenario: str, text: str) -> str:

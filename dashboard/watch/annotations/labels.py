@@ -180,12 +180,13 @@ def _steps(scenario: str) -> Iterator[str]:
 
 def values(scenario: str, key: str, begins: str, most: int) -> list[str]:
     """Return the first values of a key that begin so, sorted as the database does."""
-    rows = Label.objects.shown(scenario).filter(key=key).order_by("value")
+    shown = Label.objects.shown(scenario).filter(key=key)
+    rows = shown.values_list("value", flat=True).order_by("value")
     first_values: list[str] = []
-    next_one = rows.filter(value__gte=begins).values_list("value", flat=True).first()
+    next_one = rows.filter(value__gte=begins).first()
     while next_one is not None and len(first_values) < most and next_one.startswith(begins):
         first_values.append(next_one)
-        next_one = rows.filter(value__gt=next_one).values_list("value", flat=True).first()
+        next_one = rows.filter(value__gt=next_one).first()
     return first_values
 
 

@@ -259,7 +259,7 @@ class ShiftQuerySet(models.QuerySet["Shift"]):
 
     def current(self, user: User, now: int) -> Shift | None:
         """Return the shift that the user is in, or None."""
-        return self.going_on(now).filter(user=user).order_by("-began_at").first()
+        return self.going_on(now).filter(user=user).order_by("-began_at", "-pk").first()
 
     def take_over(self, user: User, now: int) -> Shift:
         """Begin a shift, or go on with one that is open. Returns it."""
@@ -301,7 +301,7 @@ class HandoverQuerySet(models.QuerySet["Handover"]):
     def leave(self, user: User, text: str, now: int) -> bool:
         """Keep a text; one that was sent twice in a row is kept once. Returns whether it was
         kept."""
-        last = self.order_by("-at").first()
+        last = self.order_by("-at", "-pk").first()
         if last and (last.user_id, last.text) == (user.pk, text) and now - last.at < TWICE_MS:
             return False
         self.create(user=user, username=user.get_username(), text=text, at=now)
@@ -441,7 +441,7 @@ class LabelUploadQuerySet(models.QuerySet["LabelUpload"]):
     def open(self) -> LabelUploadQuerySet:
         """Return the unfinished uploads, in the order in which they were sent."""
         rows = self.filter(status__in=OPEN, scenario__in=list(scenarios()))
-        return rows.defer("data").order_by("sent_at")
+        return rows.defer("data").order_by("sent_at", "pk")
 
     def within_reach(self, user: User) -> LabelUploadQuerySet:
         """Return those of a user, and stopped ones, which anybody may take over."""

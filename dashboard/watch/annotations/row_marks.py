@@ -151,7 +151,7 @@ def renew(scenario: str, assets: Collection[str], now: int) -> list[RowMark]:
     notes = Note.objects.shown().filter(scenario=scenario, asset__in=listed(assets))
     counted = dict(notes.values_list("asset").annotate(n=Count("pk")).order_by())
     acks = Acknowledgement.objects.of_assets(scenario, assets).in_force(now)
-    newest = {ack.asset: ack for ack in acks.order_by("at")}
+    newest = {ack.asset: ack for ack in acks.order_by("at", "pk")}
     works, cases = work_on(scenario, assets, now), case_on(scenario, assets)
     rows = [
         _row(scenario, asset, known.get(asset, 0), newest.get(asset), counted.get(asset, 0), now)
@@ -236,7 +236,7 @@ class MarkChanges:
         rows = Row.objects.filter(changed_at__gt=self._seen - (0 if over else OVERLAP_MS))
         if not self._seen:
             rows = rows.nonempty()
-        for row in rows.order_by("-changed_at")[:MOST]:
+        for row in rows.order_by("-changed_at", "-pk")[:MOST]:
             marks.setdefault(row.scenario, []).append(RowMark.of(row))
             if row.changed_at > self._seen:
                 self._seen, self._risen = row.changed_at, time.monotonic()

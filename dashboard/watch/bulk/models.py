@@ -143,11 +143,11 @@ class RunQuerySet(models.QuerySet["Run"]):
         Leaves out those whose scenario is no longer configured.
         """
         rows = self.not_ended().started().filter(scenario__in=list(scenarios()))
-        return rows.order_by("started_at")
+        return rows.order_by("started_at", "pk")
 
     def newest(self) -> RunQuerySet:
         """Return them in order, the newest first."""
-        return self.order_by("-created_at")
+        return self.order_by("-created_at", "-pk")
 
     def delete_with_items(self) -> int:
         """Delete them with their assets, a portion at a time. Returns how many runs."""

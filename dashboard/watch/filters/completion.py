@@ -149,8 +149,9 @@ def _detail_values(scenario: Scenario, key: str, typed: str) -> list[Completion]
     """Return a detail's texts, and powers of ten that its numbers exceed, the highest first."""
     place = scenario.detail_keys.index(key) + 1
     rows = AssetState.objects.filter(scenario=scenario.name, purged=False)
-    texts = rows.filter(**{f"detail_{place}__icontains": typed}).order_by(f"detail_{place}")
-    named = texts.values_list(f"detail_{place}", flat=True).distinct()[:MOST]
+    texts = rows.filter(**{f"detail_{place}__icontains": typed})
+    values = texts.values_list(f"detail_{place}", flat=True)
+    named = values.order_by(f"detail_{place}").distinct()[:MOST]
     most = rows.aggregate(most=Max(f"amount_{place}"))["most"] or 0
     numbers = [f">{10**n}" for n in range(14, -1, -1) if most > 10**n][:3]
     return [

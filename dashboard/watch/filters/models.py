@@ -65,7 +65,7 @@ class SavedFilterQuerySet(models.QuerySet["SavedFilter"]):
         """Return the filters that are tabs, in the order of the boards and by name."""
         order = list(scenarios())
         rows = self.filter(tab=True, scenario__in=order)
-        return sorted(rows, key=lambda each: (order.index(each.scenario), each.title))
+        return sorted(rows, key=lambda each: (order.index(each.scenario), each.title, each.pk))
 
     def default_of(self, user: User, scenario: str) -> SavedFilter | None:
         """Return the filter that the user's board opens with, or None."""

@@ -173,7 +173,7 @@ def _wave(scenario: str, rows: list[Incident]) -> Wave:
     known = Incident.objects.real().filter(
         lasting, scenario=scenario, asset__in=listed({row.asset for row in rows})
     )
-    rejoining = known.filter(case__isnull=False).select_related("case").order_by("began_at")
+    rejoining = known.filter(case__isnull=False).select_related("case").order_by("began_at", "pk")
     held = {row.asset: row.case for row in rejoining if row.case is not None}
     facts = case_facts({case.pk for case in held.values()})
     return Wave(scenario, around, held, {number: each.ended_at for number, each in facts.items()})

@@ -272,7 +272,7 @@ class CaseQuerySet(models.QuerySet["Case"]):
     def of_asset(self, scenario: str, asset: str) -> Case | None:
         """Return the case of an asset's newest incident, one that goes on before all others."""
         rows = Incident.objects.real().filter(scenario=scenario, asset=asset, case__isnull=False)
-        newest = rows.order_by(F("ended_at").desc(nulls_first=True), "-began_at")
+        newest = rows.order_by(F("ended_at").desc(nulls_first=True), "-began_at", "-pk")
         incident = newest.select_related("case").first()
         return incident.case if incident else None
 
@@ -282,7 +282,7 @@ class CaseQuerySet(models.QuerySet["Case"]):
         What an owner has in hand, or somebody resolved, is left to people.
         """
         going_on = Exists(Incident.objects.open().filter(case=OuterRef("pk")))
-        ends = Incident.objects.filter(case=OuterRef("pk")).order_by("-ended_at")
+        ends = Incident.objects.filter(case=OuterRef("pk")).order_by("-ended_at", "-pk")
         over = self.unresolved().filter(owner="").exclude(going_on)
         over.update(resolved_at=Subquery(ends.values("ended_at")[:1]), resolved_by="")
         by_itself = self.filter(resolved_at__isnull=False, resolved_by="")
@@ -904,7 +904,7 @@ class Window(AuthoredRow):
             rows = rows.filter(scenario=self.scenario)
         if self.covers != ALL:
             rows = rows.filter(Exists(self._stored_during()))
-        return rows.order_by("-began_at")
+        return rows.order_by("-began_at", "-pk")
 
     def _stored_during(self) -> QuerySet[WindowAsset]:
         """Return its stored assets that match an outer query's incident, while covered."""

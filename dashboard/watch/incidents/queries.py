@@ -246,8 +246,8 @@ def _about(text: str) -> Q:
 
 
 def _owners() -> list[str]:
-    named = Case.objects.exclude(owner="").order_by("owner")
-    return list(named.values_list("owner", flat=True).distinct())
+    named = Case.objects.exclude(owner="")
+    return list(named.values_list("owner", flat=True).order_by("owner").distinct())
 
 
 CASE_VOCABULARY = Vocabulary(
@@ -434,7 +434,7 @@ def find_groups(
     Incidents of assets without the label are in no group, unless `without`: then the rows are
     theirs alone, and form groups of their own.
     """
-    newest = rows.filter(scenario=scenario.name).order_by("-began_at")
+    newest = rows.filter(scenario=scenario.name).order_by("-began_at", "-pk")
     newest_rows = list(newest[: MOST_LOOKED_AT + 1])
     cut = len(newest_rows) > MOST_LOOKED_AT
     incidents = newest_rows[:MOST_LOOKED_AT]
@@ -491,7 +491,7 @@ def _around(members: IncidentQuerySet, row: Incident) -> list[Incident]:
     begin, end, known = row.began_at, row.ended_at, 0
     while True:
         joined = members.within(begin - 1, end and end + 1)
-        around = list(joined.order_by("began_at")[:MOST_LOOKED_AT])
+        around = list(joined.order_by("began_at", "pk")[:MOST_LOOKED_AT])
         if len(around) <= known or len(around) == MOST_LOOKED_AT:
             return around if row in around else [row]
         known = len(around)

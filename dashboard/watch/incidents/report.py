@@ -184,7 +184,7 @@ def worst_votes(incidents: Sequence[Incident]) -> list[WorstVote]:
     )
     return [
         WorstVote(row.asset, row.at, vote["agent"], vote["state"], vote["silent"], _figures(vote))
-        for row in rows.order_by("asset", "at")
+        for row in rows.order_by("asset", "at", "pk")
         if (row.asset, row.place) in places
         for vote in msgspec.json.decode(row.votes)
     ][:MOST]

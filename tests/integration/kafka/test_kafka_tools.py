@@ -144,7 +144,7 @@ def test_the_beginning_after_a_deletion_is_not_0(run: Run, broker, logs: str) ->
         future.result(20)
     rows = [line.split()[4:] for line in run("topics", "describe", logs).splitlines()[2:]]
     assert rows == [["4", "10", "10"], ["0", "10", "10"]]
-    text = run("consume", logs, "--group", "deleted", "--seek", "begin", "--idle", "2s")
+    text = run("consume", logs, "--group", "deleted", "--seek", "begin", "--idle", "100ms")
     read = offsets_read(printed(text, "record"))
     assert read == {f"{logs}/0": [*range(4, 10)], f"{logs}/1": [*range(10)]}
     with pytest.raises(CommandError, match=f"{logs}/0 holds no offset 0: expected 4 to 10"):
@@ -199,7 +199,7 @@ def test_a_topic_of_the_product_is_not_written_to(run: Run) -> None:
 
 
 def test_one_consumer_has_both_partitions_and_says_how_far_it_is(run: Run, logs: str) -> None:
-    text = run("consume", logs, "--group", logs, "--max-records", "5", "--idle", "2s")
+    text = run("consume", logs, "--group", logs, "--max-records", "5", "--idle", "100ms")
     assert [line.text for line in printed(text, "assigned")] == [f"{logs}/0 {logs}/1"]
     assert [line.text for line in printed(text, "revoked")] == [f"{logs}/0 {logs}/1"]
     assert offsets_read(printed(text, "record")) == {f"{logs}/{p}": [*range(10)] for p in (0, 1)}
@@ -211,7 +211,7 @@ def test_one_consumer_has_both_partitions_and_says_how_far_it_is(run: Run, logs:
 
 
 def test_the_commit_is_the_last_offset_and_one_with_a_text(run: Run, broker, logs: str) -> None:
-    text = run("consume", logs, "--group", logs, "--max-records", "5", "--idle", "3s")
+    text = run("consume", logs, "--group", logs, "--max-records", "5", "--idle", "100ms")
     commits = offsets_read(printed(text, "commit"))
     records = offsets_read(printed(text, "record"))
     assert {place: offsets[-1] for place, offsets in commits.items()} == {
@@ -223,18 +223,18 @@ def test_the_commit_is_the_last_offset_and_one_with_a_text(run: Run, broker, log
 
 
 def test_a_group_goes_on_where_it_was_and_another_gets_all(run: Run, bus, logs: str) -> None:
-    run("consume", logs, "--group", f"{logs}-a", "--idle", "1s")
+    run("consume", logs, "--group", f"{logs}-a", "--idle", "100ms")
     fill(bus, logs, 3)
-    again = run("consume", logs, "--group", f"{logs}-a", "--idle", "1s")
-    other = run("consume", logs, "--group", f"{logs}-b", "--idle", "1s")
-    late = run("consume", logs, "--group", f"{logs}-c", "--idle", "1s", "--reset", "latest")
+    again = run("consume", logs, "--group", f"{logs}-a", "--idle", "100ms")
+    other = run("consume", logs, "--group", f"{logs}-b", "--idle", "100ms")
+    late = run("consume", logs, "--group", f"{logs}-c", "--idle", "100ms", "--reset", "latest")
     assert offsets_read(printed(again, "record")) == {f"{logs}/{p}": [10, 11, 12] for p in (0, 1)}
     assert offsets_read(printed(other, "record")) == {f"{logs}/{p}": [*range(13)] for p in (0, 1)}
     assert printed(late, "record") == []
 
 
 def test_commits_every_so_often_come_late_and_at_the_end(run: Run, logs: str) -> None:
-    text = run("consume", logs, "--group", logs, "--commit", "60s", "--idle", "1s")
+    text = run("consume", logs, "--group", logs, "--commit", "60s", "--idle", "100ms")
     events = [match["event"] for match in LINE.finditer(text)]
     assert events.index("commit") > max(at for at, e in enumerate(events) if e == "offsets")
     assert all("committed=- " in line.text for line in printed(text, "offsets"))
@@ -248,8 +248,8 @@ def test_commits_every_so_often_come_late_and_at_the_end(run: Run, logs: str) ->
 def test_a_seek_goes_before_what_was_committed(
     run: Run, logs: str, seek: str, first: int | None
 ) -> None:
-    run("consume", logs, "--group", logs, "--idle", "1s")
-    text = run("consume", logs, "--group", logs, "--seek", seek, "--idle", "1s")
+    run("consume", logs, "--group", logs, "--idle", "100ms")
+    text = run("consume", logs, "--group", logs, "--seek", seek, "--idle", "100ms")
     wanted = {} if first is None else {f"{logs}/{p}": [*range(first, 10)] for p in (0, 1)}
     assert offsets_read(printed(text, "record")) == wanted
 
@@ -258,7 +258,7 @@ def test_one_consumer_reads_several_topics(run: Run, bus: KafkaBus, logs: str) -
     other = f"{logs}-other"
     bus.ensure_topics([TopicSpec(other, 1, {})])
     bus.producer().send_and_wait(other, b"k", b"v")
-    text = run("consume", logs, other, "--group", logs, "--idle", "1s")
+    text = run("consume", logs, other, "--group", logs, "--idle", "100ms")
     assert offsets_read(printed(text, "record")).keys() == {f"{logs}/0", f"{logs}/1", f"{other}/0"}
 
 
@@ -268,7 +268,7 @@ def test_a_session_timeout_that_the_broker_refuses_is_said(run: Run, logs: str) 
 
 
 def test_of_three_threads_one_stands_by(run: Run, logs: str) -> None:
-    text = run("consume", logs, "--group", logs, "--consumers", "3", "--idle", "4s")
+    text = run("consume", logs, "--group", logs, "--consumers", "3", "--idle", "100ms")
     last = {line.consumer: line.text for line in printed(text, "assigned")}
     assert sorted(last.values()) == [f"{logs}/0", f"{logs}/1", "nothing, it stands by"]
 
@@ -389,7 +389,7 @@ def committed(broker: EmbeddedBroker, group: str) -> dict[int, int]:
 
 
 def test_a_reset_is_shown_first_and_done_when_asked(run: Run, broker, logs: str) -> None:
-    run("consume", logs, "--group", logs, "--idle", "1s")
+    run("consume", logs, "--group", logs, "--idle", "100ms")
     asked = ("reset-offsets", "--group", logs, "--topic", logs, "--to")
     shown = run(*asked, "earliest").splitlines()
     assert [row.split(maxsplit=5) for row in shown[1:3]] == [
@@ -408,7 +408,7 @@ def test_a_reset_is_shown_first_and_done_when_asked(run: Run, broker, logs: str)
     assert entry.target == logs
     assert json.loads(entry.facts)["offsets"] == {"0": 0, "1": 0}
 
-    text = run("consume", logs, "--group", logs, "--idle", "1s")
+    text = run("consume", logs, "--group", logs, "--idle", "100ms")
     assert offsets_read(printed(text, "record")) == {f"{logs}/{p}": [*range(10)] for p in (0, 1)}
 
 

@@ -155,7 +155,7 @@ def held(context: Any, scenario: Scenario, asset: str, record: StateValue) -> di
     rows = Acknowledgement.objects.in_force(now).filter(
         scenario=scenario.name, asset=asset, severity__lte=severity
     )
-    ack = rows.order_by("-at").first() if severity < calm_of(scenario) else None
+    ack = rows.order_by("-at", "-pk").first() if severity < calm_of(scenario) else None
     user = context["request"].user
     return {
         "ack": ack,

@@ -68,7 +68,7 @@ class Command(BaseCommand):
 
     def _list(self, user: User) -> None:
         now = timezone.now()
-        for row in user.api_tokens.order_by("created_at"):
+        for row in user.api_tokens.order_by("created_at", "pk"):
             self.stdout.write(
                 f"{row.prefix}  {_state(row, now)}  made {_at(row.created_at)}  "
                 f"last used {_at(row.last_used_at)}  ends {_at(row.expires_at)}  "

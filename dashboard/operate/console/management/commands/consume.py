@@ -69,8 +69,9 @@ class Command(BaseCommand):
             help="begin there and not at the committed offsets",
         )  # fmt: skip
         parser.add_argument(
-            "--idle", type=seconds, metavar="DURATION", help="end when nothing came for so long"
-        )
+            "--idle", type=seconds, metavar="DURATION",
+            help="end when all was read and nothing came for so long",
+        )  # fmt: skip
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Consume until SIGINT or SIGTERM. Raises CommandError where Kafka refuses."""
