@@ -85,90 +85,95 @@ def test_each_executor_holds_the_table_of_stores(spark: SparkSession) -> None:
     assert [name for name, *_ in STORES] == list(tills.STORES)
 
 
-@pytest.mark.spread(4)
+EARNED = {
+    "0.02": {0: 0, 49: 0, 50: 1, 12_345: 246, -75: -1, -12_345: -246},
+    "0.29": {100: 29},
+    "0.000001": {2**31 - 1: 2_147},
+    "1": {700: 700},
+    "0": {700: 0},
+}
+"""By rate and amount."""
+EXTREMES = ("0.000001", "1", "0")
+
+
 @pytest.mark.parametrize(
-    ("amount", "rate", "earned"),
-    [
-        (0, "0.02", 0),
-        (49, "0.02", 0),
-        (50, "0.02", 1),
-        (12_345, "0.02", 246),
-        (100, "0.29", 29),
-        (2**31 - 1, "0.000001", 2_147),
-        (700, "1", 700),
-        (700, "0", 0),
-        (-75, "0.02", -1),
-        (-12_345, "0.02", -246),
-    ],
+    "rate",
+    ["0.02", "0.29", *(pytest.param(each, marks=pytest.mark.extensive) for each in EXTREMES)],
 )
-def test_points_are_the_share_of_the_amount_rounded_down(
-    spark: SparkSession, amount: int, rate: str, earned: int
-) -> None:
-    prime, other = sale(amount=amount), sale(invoice="inv-2", customer_type="NON-PRIME")
-    result = invoices(decoded(spark, prime, other).rows, Decimal(rate))
-    [(key, value, id_)] = records(result.collect(), POINTS)
-    assert (key, id_) == (prime["card"], prime["invoice"])
-    wanted = {name: prime[name] for name in ("card", "customer", "invoice", "at")}
-    assert value == {**wanted, "earned": earned}
+def test_points_are_the_share_of_the_amount_rounded_down(spark: SparkSession, rate: str) -> None:
+    prime = [sale(invoice=f"inv-{amount}", amount=amount) for amount in EARNED[rate]]
+    other = sale(invoice="inv-other", customer_type="NON-PRIME")
+    result = invoices(decoded(spark, *prime, other).rows, Decimal(rate))
+    points = {id_: (key, value) for key, value, id_ in records(result.collect(), POINTS)}
+    names = ("card", "customer", "invoice", "at")
+    assert points == {
+        each["invoice"]: (
+            each["card"],
+            {name: each[name] for name in names} | {"earned": EARNED[rate][each["amount"]]},
+        )
+        for each in prime
+    }
 
 
 EXCHANGE = [
     {"product": f"product-{quantity}", "quantity": quantity, "price": 500} for quantity in (-1, 2)
 ]
 
-
-@pytest.mark.spread(4)
-@pytest.mark.parametrize(
-    ("changes", "earned", "shipped"),
-    [
-        ({"kind": "return", "amount": -500}, -10, 0),
-        ({"kind": "Return", "amount": 500}, -10, 0),
-        ({"kind": "return", "amount": 500, "lines": EXCHANGE}, 0, 0),
-        ({"kind": "return", "amount": 500, "lines": None}, -10, 0),
-        ({"kind": None, "amount": -500}, -10, 0),
-        ({"kind": "sale", "amount": -500}, -10, 0),
-        ({"kind": None, "amount": 500}, 10, 1),
-        ({"kind": "exchange", "amount": 500}, 10, 1),
-    ],
-)
-def test_a_return_is_not_shipped_and_never_earns(
-    spark: SparkSession, changes: dict[str, Any], earned: int, shipped: int
-) -> None:
-    rows = invoices(decoded(spark, sale(**changes)).rows, RATE).collect()
-    assert len(records(rows, SHIPMENTS)) == shipped
-    [(_, value, _)] = records(rows, POINTS)
-    assert value["earned"] == earned
+RETURNS: list[tuple[dict[str, Any], int, bool]] = [
+    ({"kind": "return", "amount": -500}, -10, False),
+    ({"kind": "Return", "amount": 500}, -10, False),
+    ({"kind": "return", "amount": 500, "lines": EXCHANGE}, 0, False),
+    ({"kind": "return", "amount": 500, "lines": None}, -10, False),
+    ({"kind": None, "amount": -500}, -10, False),
+    ({"kind": "sale", "amount": -500}, -10, False),
+    ({"kind": None, "amount": 500}, 10, True),
+    ({"kind": "exchange", "amount": 500}, 10, True),
+]
+"""What differs from a sale, the points earned, and whether it is shipped."""
 
 
-@pytest.mark.parametrize("type_", ["prime", "Prime", "PRIME "])
-def test_type_and_delivery_count_alike_in_any_capitals(spark: SparkSession, type_: str) -> None:
-    alike = sale(customer_type=type_, delivery="Home-Delivery")
-    rows = invoices(decoded(spark, alike).rows, RATE).collect()
-    assert sorted(row["topic"] for row in rows) == [POINTS, SHIPMENTS]
+def test_a_return_is_not_shipped_and_never_earns(spark: SparkSession) -> None:
+    sales = [sale(invoice=f"inv-{at}", **changes) for at, (changes, *_) in enumerate(RETURNS)]
+    rows = invoices(decoded(spark, *sales).rows, RATE).collect()
+    shipped = {id_ for _, _, id_ in records(rows, SHIPMENTS)}
+    earned = {id_: value["earned"] for _, value, id_ in records(rows, POINTS)}
+    assert shipped == {f"inv-{at}" for at, (*_, goes) in enumerate(RETURNS) if goes}
+    assert earned == {f"inv-{at}": points for at, (_, points, _) in enumerate(RETURNS)}
 
 
-@pytest.mark.spread(4)
-@pytest.mark.parametrize(
-    ("email", "consent", "passed"),
-    [
-        ("ada@example.net", True, "ada@example.net"),
-        (" ada@example.net ", True, "ada@example.net"),
-        ("ada@example.net", False, None),
-        ("ada@example.net", None, None),
-        (None, True, None),
-        ("ada", True, None),
-        ("a@b\r\nBcc: c@d", True, None),
-        (f"{'a' * 250}@b.de", True, None),
-    ],
-)
-def test_an_address_goes_on_with_points_by_consent_alone(
-    spark: SparkSession, email: str | None, consent: bool | None, passed: str | None
-) -> None:
-    rows = invoices(decoded(spark, sale(email=email, email_consent=consent)).rows, RATE).collect()
-    [(_, value, _)] = records(rows, POINTS)
-    assert value.get("email") == passed
-    [(_, shipment, _)] = records(rows, SHIPMENTS)
-    assert "email" not in shipment
+def test_type_and_delivery_count_alike_in_any_capitals(spark: SparkSession) -> None:
+    types = ("prime", "Prime", "PRIME ")
+    alike = [sale(invoice=each, customer_type=each, delivery="Home-Delivery") for each in types]
+    rows = invoices(decoded(spark, *alike).rows, RATE).collect()
+    assert sorted((row["topic"], row["id"]) for row in rows) == sorted(
+        (topic, each) for topic in (POINTS, SHIPMENTS) for each in types
+    )
+
+
+ADDRESSES: list[tuple[str | None, bool | None, str | None]] = [
+    ("ada@example.net", True, "ada@example.net"),
+    (" ada@example.net ", True, "ada@example.net"),
+    ("ada@example.net", False, None),
+    ("ada@example.net", None, None),
+    (None, True, None),
+    ("ada", True, None),
+    ("a@b\r\nBcc: c@d", True, None),
+    (f"{'a' * 250}@b.de", True, None),
+]
+"""An address, the consent to it, and what goes on."""
+
+
+def test_an_address_goes_on_with_points_by_consent_alone(spark: SparkSession) -> None:
+    sales = [
+        sale(invoice=f"inv-{at}", email=email, email_consent=consent)
+        for at, (email, consent, _) in enumerate(ADDRESSES)
+    ]
+    rows = invoices(decoded(spark, *sales).rows, RATE).collect()
+    passed = {id_: value.get("email") for _, value, id_ in records(rows, POINTS)}
+    assert passed == {f"inv-{at}": email for at, (*_, email) in enumerate(ADDRESSES)}
+    shipments = [value for _, value, _ in records(rows, SHIPMENTS)]
+    assert len(shipments) == len(ADDRESSES)
+    assert not any("email" in shipment for shipment in shipments)
 
 
 def test_an_invoice_sent_again_makes_the_same_records_again(spark: SparkSession) -> None:
@@ -187,19 +192,18 @@ def test_a_field_more_is_ignored(spark: SparkSession) -> None:
     assertDataFrameEqual(invoices(rows, RATE), invoices(decoded(spark, sale()).rows, RATE))
 
 
-@pytest.mark.spread(3)
-@pytest.mark.parametrize("field", ["invoice", "store", "customer", "card", "at", "amount"])
-def test_an_invoice_without_a_needed_field_is_a_dead_letter(
-    spark: SparkSession, field: str
-) -> None:
-    lacks, empty = sale(), sale(**{field: None})
-    del lacks[field]
-    rows, dead = decoded(spark, lacks, sale(), empty)
-    assert [row["offset"] for row in rows.collect()] == [1]
+def test_an_invoice_without_a_needed_field_is_a_dead_letter(spark: SparkSession) -> None:
+    fields = ("invoice", "store", "customer", "card", "at", "amount")
+    lack = [{name: value for name, value in sale().items() if name != each} for each in fields]
+    empty = [sale(**{each: None}) for each in fields]
+    rows, dead = decoded(spark, sale(), *lack, *empty)
+    assert [row["offset"] for row in rows.collect()] == [0]
     assert dead is not None
     headers = [{each["key"]: bytes(each["value"]) for each in row["headers"]}
                for row in dead.collect()]  # fmt: skip
-    assert {each["source-offset"] for each in headers} == {b"0", b"2"}
+    assert {each["source-offset"] for each in headers} == {
+        str(at).encode() for at in range(1, 1 + 2 * len(fields))
+    }
 
 
 def test_an_invoice_without_type_and_delivery_is_taken_away_and_earns_nothing(

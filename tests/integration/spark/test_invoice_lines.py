@@ -67,38 +67,42 @@ def test_each_line_is_a_record_with_its_invoice_and_no_secret(spark: SparkSessio
     assert not [secret for secret in SECRETS if secret in json.dumps([first, second])]
 
 
-@pytest.mark.spread(7)
-@pytest.mark.parametrize(
-    ("mask", "text", "shown"),
-    [
-        ("mask_card", "6104000000000042", "***0042"),
-        ("mask_card", "6104-0000-0000-0042 ", "***0042"),
-        ("mask_card", "42", "***"),
-        ("mask_card", "12345678901", "***"),
-        ("mask_card", "", "***"),
-        ("mask_card", None, None),
-        ("mask_card", "٦١٠٤ ٠٠٠٠ ٠٠٠٠ ٠٠٤٢", "***"),
-        ("mask_card", "Ada Adler", "***"),
-        ("mask_phone", "+49 (30) 123-4567", "***67"),
-        ("mask_phone", "112", "***"),
-        ("mask_phone", " ", "***"),
-        ("mask_phone", None, None),
-        ("mask_name", "Ada Adler", "A***"),
-        ("mask_name", "  李小龙", "李***"),
-        ("mask_name", "😀 Ada", "😀***"),
-        ("mask_name", "Ø", "***"),
-        ("mask_name", "", "***"),
-        ("mask_name", None, None),
-        ("mask_text", "Mill Lane 7", "***"),
-        ("mask_text", "", "***"),
-        ("mask_text", None, None),
-    ],
-)
-def test_a_mask_shows_no_more_than_it_may(
-    spark: SparkSession, mask: str, text: str | None, shown: str | None
-) -> None:
-    row = spark.createDataFrame([(text,)], "text string")
-    assert row.select(getattr(masks, mask)(sql.col("text"))).collect() == [(shown,)]
+MASKED = [
+    ("mask_card", "6104000000000042", "***0042"),
+    ("mask_card", "6104-0000-0000-0042 ", "***0042"),
+    ("mask_card", "42", "***"),
+    ("mask_card", "12345678901", "***"),
+    ("mask_card", "", "***"),
+    ("mask_card", None, None),
+    ("mask_card", "٦١٠٤ ٠٠٠٠ ٠٠٠٠ ٠٠٤٢", "***"),
+    ("mask_card", "Ada Adler", "***"),
+    ("mask_phone", "+49 (30) 123-4567", "***67"),
+    ("mask_phone", "112", "***"),
+    ("mask_phone", " ", "***"),
+    ("mask_phone", None, None),
+    ("mask_name", "Ada Adler", "A***"),
+    ("mask_name", "  李小龙", "李***"),
+    ("mask_name", "😀 Ada", "😀***"),
+    ("mask_name", "Ø", "***"),
+    ("mask_name", "", "***"),
+    ("mask_name", None, None),
+    ("mask_text", "Mill Lane 7", "***"),
+    ("mask_text", "", "***"),
+    ("mask_text", None, None),
+]
+"""A mask, a text, and what is shown of it."""
+
+
+def test_a_mask_shows_no_more_than_it_may(spark: SparkSession) -> None:
+    texts = spark.createDataFrame(
+        [(at, text) for at, (_, text, _) in enumerate(MASKED)], "n int, text string"
+    )
+    masked = [
+        sql.when(sql.col("n") == at, getattr(masks, mask)(sql.col("text")))
+        for at, (mask, *_) in enumerate(MASKED)
+    ]
+    shown = texts.orderBy("n").select(sql.coalesce(*masked).alias("shown")).collect()
+    assert [row["shown"] for row in shown] == [each for *_, each in MASKED]
 
 
 def test_what_is_missing_in_an_address_or_a_line_stays_missing(spark: SparkSession) -> None:
@@ -110,30 +114,33 @@ def test_what_is_missing_in_an_address_or_a_line_stays_missing(spark: SparkSessi
     }  # fmt: skip
 
 
-@pytest.mark.spread(3)
-@pytest.mark.parametrize(
-    ("kind", "amount", "sold", "taken"),
-    [
-        ("return", -15, [(-3, 5)], [(-3, 5, -15)]),
-        (None, -15, [(-3, 5)], [(-3, 5, -15)]),
-        ("return", -15, [(3, -5)], [(-3, 5, -15)]),
-        ("return", -15, [(-3, -5)], [(-3, 5, -15)]),
-        ("RETURN", -22, [(3, 5), (1, 7)], [(-3, 5, -15), (-1, 7, -7)]),
-        ("return", -8, [(-3, 5), (1, 7)], [(-3, 5, -15), (1, 7, 7)]),
-    ],
-)
+TAKEN_BACK: list[tuple[str | None, int, list[tuple[int, int]], list[tuple[int, int, int]]]] = [
+    ("return", -15, [(-3, 5)], [(-3, 5, -15)]),
+    (None, -15, [(-3, 5)], [(-3, 5, -15)]),
+    ("return", -15, [(3, -5)], [(-3, 5, -15)]),
+    ("return", -15, [(-3, -5)], [(-3, 5, -15)]),
+    ("RETURN", -22, [(3, 5), (1, 7)], [(-3, 5, -15), (-1, 7, -7)]),
+    ("return", -8, [(-3, 5), (1, 7)], [(-3, 5, -15), (1, 7, 7)]),
+]
+"""Kind and amount of an invoice, quantity and price of its lines; quantity, price and amount of
+what comes of them."""
+
+
 def test_what_is_taken_back_has_a_negative_quantity_however_the_till_writes_it(
     spark: SparkSession,
-    kind: str | None,
-    amount: int,
-    sold: list[tuple[int, int]],
-    taken: list[tuple[int, int, int]],
 ) -> None:
-    each = [{"product": "product-1", "quantity": n, "price": price} for n, price in sold]
-    rows = values(lines(sales(spark, SALE | {"kind": kind, "amount": amount, "lines": each})))
+    invoices = [
+        SALE
+        | {"invoice": f"inv-{at}", "kind": kind, "amount": amount}
+        | {"lines": [{"product": "tea", "quantity": n, "price": price} for n, price in sold]}
+        for at, (kind, amount, sold, _) in enumerate(TAKEN_BACK)
+    ]
+    rows = values(lines(sales(spark, *invoices)))
     assert {row["kind"] for row in rows} == {"return"}
-    assert [(row["quantity"], row["price"], row["amount"]) for row in rows] == taken
-    assert sum(row["amount"] for row in rows) == amount
+    for at, (_, amount, _, taken) in enumerate(TAKEN_BACK):
+        own = [row for row in rows if row["invoice"] == f"inv-{at}"]
+        assert [(row["quantity"], row["price"], row["amount"]) for row in own] == taken
+        assert sum(row["amount"] for row in own) == amount
 
 
 def test_lines_have_no_address_of_mail(spark: SparkSession) -> None:

@@ -65,12 +65,16 @@ def test_the_kernel_holds_time_as_the_fold_does(replay: Replay, tmp_path: Path, 
     scenarios = load_scenarios(tmp_path / "scenarios.toml")
     log = dict(shared_log(seed, 300, 40).messages(Topics()))
     buckets = [BucketId(name, at) for name, n in PARTITIONS.items() for at in range(n)]
-    for n, bucket in enumerate(buckets):
-        given, bounds = disturbed(log[bucket.scenario, bucket.partition])
-        rules = {bucket: dump_rule(scenarios[bucket.scenario])}
-        plan = Plan("", 3, PARTITIONS, rules, EpochStart(bounds={str(bucket): bounds}))
-        fold, wanted = folded(plan, bucket, given)
-        [played] = replay.run(plan, [Log(str(bucket), given, *CUTS[(seed + n) % len(CUTS)])])
+    given = {bucket: disturbed(log[bucket.scenario, bucket.partition]) for bucket in buckets}
+    rules = {bucket: dump_rule(scenarios[bucket.scenario]) for bucket in buckets}
+    bounds = {str(bucket): own for bucket, (_, own) in given.items()}
+    plan = Plan("", 3, PARTITIONS, rules, EpochStart(bounds=bounds))
+    cut = [
+        Log(str(bucket), records, *CUTS[(seed + n) % len(CUTS)])
+        for n, (bucket, (records, _)) in enumerate(given.items())
+    ]
+    for (bucket, (records, _)), played in zip(given.items(), replay.run(plan, cut), strict=True):
+        fold, wanted = folded(plan, bucket, records)
         states = f"{bucket.scenario}.states"
         emissions: Emissions = {}
         for record in played.records:
@@ -78,7 +82,7 @@ def test_the_kernel_holds_time_as_the_fold_does(replay: Replay, tmp_path: Path, 
                 emissions.setdefault(record.key or b"", []).append(record.value)
         assert emissions == wanted, bucket
         beats = [decode_heartbeat(r.value) for r in played.records if r.topic == "job.buckets"]
-        assert last(beats).log_time <= fold.clock < max(m.timestamp for m in given)
+        assert last(beats).log_time <= fold.clock < max(m.timestamp for m in records)
 
 
 def last(beats: list[Heartbeat]) -> Heartbeat:

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from support.run.selection import is_whole
 from support.spark.kernel_replay import java_command
 
 SCRIBE = Path(__file__).resolve().parents[2] / "kernel/java/tallyboard/kernel/Scribe.java"
-KILLS = 8
+KILLS, FEW_KILLS = 8, 4
+"""Of a whole and of a plain run."""
 LETTERS = 300_000
 
 
@@ -101,7 +103,7 @@ def test_where_files_are_not_local_the_manager_is_sparks_own(
 @pytest.mark.slow
 def test_a_killed_writer_leaves_a_whole_file(scribe: Scribe, tmp_path: Path) -> None:
     chance, file, left = random.Random(5), tmp_path / "7", 0
-    for _ in range(KILLS):
+    for _ in range(KILLS if is_whole() else FEW_KILLS):
         with scribe.start() as writer:
             assert writer.stdin
             assert writer.stdout

@@ -157,7 +157,7 @@ def test_previous_takes_the_time_before_it_in_the_partition(spark: SparkSession)
     assert times(rows) == [(1, 1_000), (2, 1_000), (3, 1_000), (4, 3_000), (5, 3_000)]
 
 
-@pytest.mark.parametrize("mode", ["update", "append"])
+@pytest.mark.parametrize("mode", [pytest.param("update", marks=pytest.mark.extensive), "append"])
 def test_previous_remembers_its_partition_from_batch_to_batch(
     spark: SparkSession, tmp_path: Path, mode: str
 ) -> None:
