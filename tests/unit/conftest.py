@@ -1,6 +1,16 @@
 """What these tests are given, and what keeps them fast."""
 
-from support.web.fixtures import admin, bus, client, stage, user, world  # noqa: F401 - fixtures
+from support.web.fixtures import (  # noqa: F401 - fixtures
+    admin,
+    bus,
+    client,
+    headers,
+    job,
+    shop,
+    stage,
+    user,
+    world,
+)
 from support.web.page_layout import pages_laid_out  # noqa: F401 - a fixture
 from support.web.quick_setup import (  # noqa: F401 - fixtures
     nobody_remembered,

@@ -3,8 +3,11 @@
 from support.web.fixtures import (  # noqa: F401 - fixtures
     admin,
     bus,
+    channel,
     client,
     gateway,
+    headers,
+    shop,
     user,
     world,
 )

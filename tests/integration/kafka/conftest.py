@@ -1,4 +1,5 @@
-"""What the tests of this stage share: a PostgreSQL server, and a program's own environment."""
+"""What the tests of this stage share: a client of the broker, a PostgreSQL server, and a program's
+own environment."""
 
 from __future__ import annotations
 
@@ -11,8 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from bus.kafka import KafkaBus
 from ops.agents_wheel import build
+from support.kafka.brokers import bus_of
+from support.run.stack import EmbeddedBroker
 from support.web.postgresql import postgresql_server
+
+
+@pytest.fixture(scope="session")
+def bus(broker: EmbeddedBroker) -> KafkaBus:
+    """A client of the session's broker."""
+    return bus_of(broker)
 
 
 @pytest.fixture(scope="module")

@@ -23,13 +23,11 @@ TOPICS = Topics(PREFIX)
 AGENT = "Mozilla/5.0 (of nobody else)"
 
 
-@pytest.fixture(scope="module")
-def bus(broker: EmbeddedBroker) -> KafkaBus:
-    """A Kafka with the product's topics."""
-    bus = KafkaBus({"bootstrap.servers": broker.bootstrap})
+@pytest.fixture(scope="module", autouse=True)
+def topics(bus: KafkaBus) -> None:
+    """The product's topics are there."""
     specs = TOPICS.specs(load_scenarios(ROOT / "scenarios.toml").values())
     bus.ensure_topics(TopicSpec(*spec) for spec in specs)
-    return bus
 
 
 @pytest.fixture(scope="module")

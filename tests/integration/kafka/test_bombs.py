@@ -20,11 +20,6 @@ GOOD = [(b"k", b"v" * 50)] * 3
 TINY = [(b"", b"")]
 
 
-@pytest.fixture
-def bus(broker: EmbeddedBroker) -> KafkaBus:
-    return KafkaBus({"bootstrap.servers": broker.bootstrap})
-
-
 def made(bus: KafkaBus, **config: str) -> str:
     topic = f"bombs-{uuid.uuid4().hex[:8]}"
     bus.ensure_topics([TopicSpec(topic, 1, STAMPED | config)])

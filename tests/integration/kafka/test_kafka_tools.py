@@ -43,11 +43,6 @@ def run(broker: EmbeddedBroker, settings: Any, db: None) -> Run:
 
 
 @pytest.fixture
-def bus(broker: EmbeddedBroker) -> KafkaBus:
-    return KafkaBus({"bootstrap.servers": broker.bootstrap})
-
-
-@pytest.fixture
 def logs(bus: KafkaBus) -> str:
     """A topic of two partitions, with ten records in each."""
     topic = f"logs-{uuid.uuid4().hex[:8]}"

@@ -29,15 +29,10 @@ from support.kafka.order_records import OrderLog, lives, state_record
 from support.kafka.store_contract import *  # noqa: F403
 from support.kafka.store_contract import Way
 from support.kafka.store_servers import StoreServers, redis_server
-from support.run.stack import EmbeddedBroker, wait_until
+from support.run.stack import wait_until
 from wire.topics import Topics
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(scope="module")
-def bus(broker: EmbeddedBroker) -> KafkaBus:
-    return KafkaBus({"bootstrap.servers": broker.bootstrap})
 
 
 def own_topics(bus: KafkaBus) -> Topics:

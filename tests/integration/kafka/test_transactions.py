@@ -25,11 +25,6 @@ class Everything:
 
 
 @pytest.fixture
-def bus(broker: EmbeddedBroker) -> KafkaBus:
-    return KafkaBus({"bootstrap.servers": broker.bootstrap})
-
-
-@pytest.fixture
 def topic(bus: KafkaBus) -> str:
     name = f"transactions-{uuid.uuid4().hex[:8]}"
     bus.ensure_topics([TopicSpec(name, 1, {})])

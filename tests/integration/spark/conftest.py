@@ -1,8 +1,9 @@
-"""What tests of the kernel are given."""
+"""What tests of the job and its kernel are given."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ import pytest
 
 from support.browser.shared_product import exclusive
 from support.run.stack import EmbeddedBroker
+from support.spark.jobs import SCENARIOS, Job
 from support.spark.kernel_replay import Replay, compile_replay
 from support.spark.spark_session import spark
 from support.spark.storages.hdfs import MiniHdfs
@@ -44,6 +46,34 @@ def s3(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterator[Min
     """A server of S3 for the session; tests that share it keep apart by folder."""
     with started(MiniS3(tmp_path_factory.mktemp("s3"), jars_dir)) as small:
         yield small
+
+
+@pytest.fixture
+def make_job(
+    broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Job]]:
+    """Makes the test's job, configured and not yet started; all it has started ends with the test.
+
+    text: its scenarios; options: settings of `Job`. Unless they say otherwise its batches are
+    short, so that a test sees some end.
+    """
+    with ExitStack() as stack:
+
+        def make(text: str = SCENARIOS, **options: Any) -> Job:
+            name = re.sub(r"[^\w.-]", "-", request.node.name)[:99].rstrip("-")
+            options = {"prefix": f"{name}.", "batch_s": 5, **options}
+            made = Job(broker, tmp_path / "job", **options)
+            stack.callback(made.clean_up)
+            made.configure(text)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def job(make_job: Callable[..., Job]) -> Job:
+    """A job, configured and not yet started."""
+    return make_job()
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,8 +12,8 @@ from domain.records import Report
 from domain.version import Version
 from support.histories.judge import Content, assert_equal_to_fold, judge_log, set_aside
 from support.kafka.bombs import MIB, Big, batch, send
-from support.run.stack import EmbeddedBroker, wait_until
-from support.spark.jobs import SCENARIOS, Job, Load
+from support.run.stack import wait_until
+from support.spark.jobs import Job, Load
 from wire.job import Control, JobAnswer, decode_progress, encode
 from wire.partitioner import partition_of
 from wire.source import encode_report
@@ -29,13 +28,9 @@ PARTITION = partition_of(b"asset", 2)
 
 
 @pytest.fixture
-def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
+def job(make_job: Callable[..., Job]) -> Job:
     """A job with little memory, whose topics take any batch."""
-    prefix = f"bombs-{abs(hash(request.node.name)) % 10**8}."
-    made = Job(broker, tmp_path / "job", prefix, memory="512m", batch_s=5, source_config=OPEN)
-    made.configure(SCENARIOS)
-    yield made
-    made.clean_up()
+    return make_job(memory="512m", source_config=OPEN)
 
 
 def drop(job: Job, codec: str, size: int) -> int:

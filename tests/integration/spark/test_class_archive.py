@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,19 +9,10 @@ import pytest
 from ops.class_archive import ClassesProblem, build
 from ops.leftovers import descendants
 from streaming.spark.gateway import class_archive, use
-from support.run.stack import EmbeddedBroker, wait_until
-from support.spark.jobs import SCENARIOS, Job
+from support.run.stack import wait_until
+from support.spark.jobs import Job
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
-
-
-@pytest.fixture
-def job(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
-    """A configured job, not yet started."""
-    made = Job(broker, tmp_path / "job", "classes.")
-    made.configure(SCENARIOS)
-    yield made
-    made.clean_up()
 
 
 @pytest.mark.extensive(

@@ -16,8 +16,8 @@ import pytest
 
 from streaming.job.driver import LONG_BACKLOG
 from support.histories.judge import assert_equal_to_fold
-from support.run.stack import EmbeddedBroker, wait_until
-from support.spark.jobs import SCENARIOS, Job, Load, alive
+from support.run.stack import wait_until
+from support.spark.jobs import Job, Load, alive
 
 pytestmark = [
     pytest.mark.timeout(480),
@@ -28,22 +28,11 @@ pytestmark = [
     ),
 ]
 
-BATCH_S = 5
-
 MOMENTS = ("state/0/*/*.changelog", "offsets/*", "commits/*")
 """What a commit writes, in this order; the job is killed at the first sight of each."""
 
 CATCH_UP_MOMENTS = ("state/0/*/*.zip", "state/0/*/*.zip", "commits/*")
 """The same of a backlog, whose commits are snapshots."""
-
-
-@pytest.fixture
-def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
-    """A configured job, not yet started."""
-    made = Job(broker, tmp_path / "job", f"{request.node.name[:60]}.", batch_s=BATCH_S)
-    made.configure(SCENARIOS)
-    yield made
-    made.clean_up()
 
 
 def checkpoint(job: Job) -> Path:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from domain.scenario import PythonRule
 from support.histories.judge import assert_equal_to_fold
-from support.run.stack import EmbeddedBroker, wait_until
+from support.run.stack import wait_until
 from support.spark.jobs import SCENARIOS, Job, Load
 from wire.job import decode_heartbeat
 from wire.source import encode_scenario
@@ -28,12 +27,9 @@ IN_PYTHON = SCENARIOS.replace('{ kind = "latest" }', '{ kind = "python", functio
 
 
 @pytest.fixture
-def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
-    """A configured job, not yet started."""
-    made = Job(broker, tmp_path / "job", f"{request.node.name[:60]}.")
-    made.configure(IN_PYTHON)
-    yield made
-    made.clean_up()
+def job(make_job: Callable[..., Job]) -> Job:
+    """A job with a Python rule."""
+    return make_job(IN_PYTHON, batch_s=None)
 
 
 def test_each_scenario_on_its_engine(job: Job) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,19 +22,6 @@ from wire.sink import decode_state
 from wire.source import encode_command, encode_report
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
-
-
-BATCH_S = 5
-"""Length of a batch in Real-time Mode, so that a test sees some end."""
-
-
-@pytest.fixture
-def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
-    """A configured job, not yet started."""
-    made = Job(broker, tmp_path / "job", f"{request.node.name[:60]}.", batch_s=BATCH_S)
-    made.configure(SCENARIOS)
-    yield made
-    made.clean_up()
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

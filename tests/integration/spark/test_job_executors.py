@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,12 +25,9 @@ SITES, ORDERS = SCENARIOS.split("\n\n")
 
 
 @pytest.fixture
-def job(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
-    """A configured job of two executors, not yet started."""
-    made = Job(broker, tmp_path / "job", "executors.", master="local-cluster[2,2,1024]", batch_s=5)
-    made.configure(SCENARIOS)
-    yield made
-    made.clean_up()
+def job(make_job: Callable[..., Job]) -> Job:
+    """A job of two executors."""
+    return make_job(master="local-cluster[2,2,1024]")
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.histories.judge import assert_equal_to_fold
-from support.run.stack import EmbeddedBroker, wait_until
+from support.run.stack import wait_until
 from support.spark.jobs import SCENARIOS, Job, Load
 from wire.job import Control, JobAnswer, QueryReport, decode_progress, encode
 
@@ -18,15 +16,6 @@ pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 CHANGED = SCENARIOS.replace('clear = "700ms"', 'clear = "100ms"').replace(
     '"open"', '"open"\nmin_voters = 9'
 )
-
-
-@pytest.fixture
-def job(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
-    """A configured job, not yet started."""
-    made = Job(broker, tmp_path / "job", "control.", batch_s=5)
-    made.configure(SCENARIOS)
-    yield made
-    made.clean_up()
 
 
 def query_reports(job: Job) -> list[QueryReport]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,8 +11,8 @@ import pytest
 
 from support.histories.judge import assert_equal_to_fold
 from support.run import manifests
-from support.run.stack import EmbeddedBroker, free_ports, wait_until
-from support.spark.jobs import SCENARIOS, Job, Load
+from support.run.stack import free_ports, wait_until
+from support.spark.jobs import Job, Load
 from support.spark.kubernetes_api import KubernetesApi
 from wire.job import decode_heartbeat
 
@@ -40,24 +40,21 @@ def kubernetes(tmp_path: Path) -> Iterator[KubernetesApi]:
 
 
 @pytest.fixture
-def job(broker: EmbeddedBroker, tmp_path: Path, kubernetes: KubernetesApi) -> Iterator[Job]:
+def job(make_job: Callable[..., Job], tmp_path: Path, kubernetes: KubernetesApi) -> Job:
     """The job with the base's Spark settings, fitted to this machine."""
-    made = Job(
-        broker,
-        tmp_path / "job",
-        f"pods-{uuid4().hex[:8]}.",
+    secret, conf = tmp_path / "spark-secret", tmp_path / "spark.conf"
+    secret.write_text(SECRET)
+    conf.write_text(fitted((manifests.FOLDER / "spark.conf").read_text()))
+    return make_job(
+        prefix=f"pods-{uuid4().hex[:8]}.",
+        batch_s=None,
         master=f"k8s://{kubernetes.url}",
         memory="600m",
         variables={
-            "TALLYBOARD_SPARK_CONF": str(tmp_path / "spark.conf"),
-            "TALLYBOARD_SPARK_SECRET_FILE": str(tmp_path / "spark-secret"),
+            "TALLYBOARD_SPARK_CONF": str(conf),
+            "TALLYBOARD_SPARK_SECRET_FILE": str(secret),
         },
     )
-    (tmp_path / "spark-secret").write_text(SECRET)
-    (tmp_path / "spark.conf").write_text(fitted((manifests.FOLDER / "spark.conf").read_text()))
-    made.configure(SCENARIOS)
-    yield made
-    made.clean_up()
 
 
 def fitted(conf: str) -> str:

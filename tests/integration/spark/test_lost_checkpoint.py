@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from domain.version import Version
 from streaming.state.checkpoint import raise_floor
 from streaming.state.storage import LocalPath
-from support.run.stack import EmbeddedBroker
-from support.spark.jobs import SCENARIOS, Job, Load
+from support.spark.jobs import Job, Load
 
 pytestmark = [
     pytest.mark.timeout(480),
@@ -25,19 +23,11 @@ pytestmark = [
 
 
 @pytest.fixture(params=["kernel", "python"])
-def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
-    """A configured job, not yet started, that begins with its fourth epoch, as after rebuilds."""
-    made = Job(
-        broker,
-        tmp_path / "job",
-        f"{request.node.originalname}-{request.param}.",
-        engine=request.param,
-        batch_s=5,
-    )
-    made.configure(SCENARIOS)
+def job(make_job: Callable[..., Job], request: pytest.FixtureRequest) -> Job:
+    """A job that begins with its fourth epoch, as after rebuilds."""
+    made = make_job(engine=request.param)
     raise_floor(LocalPath(made.data_dir / "checkpoint" / request.param), 3)
-    yield made
-    made.clean_up()
+    return made
 
 
 Place = tuple[str, int, bytes]

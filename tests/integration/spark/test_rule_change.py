@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from domain.records import ScenarioChange
 from support.histories.judge import assert_equal_to_fold
-from support.run.stack import EmbeddedBroker, wait_until
-from support.spark.jobs import SCENARIOS, Job, Load
+from support.run.stack import wait_until
+from support.spark.jobs import Job, Load
 from wire.job import Carried, Control, JobAnswer, decode_progress, encode
 from wire.sink import decode_state
 from wire.source import decode_source
@@ -19,15 +17,6 @@ from wire.source import decode_source
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
 KEYS = {"holds": {"clear": "100ms"}, "min_voters": 1, "rule": {"kind": "latest"}}
-
-
-@pytest.fixture
-def job(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
-    """A configured job, not yet started."""
-    made = Job(broker, tmp_path / "job", "rule.", batch_s=5)
-    made.configure(SCENARIOS)
-    yield made
-    made.clean_up()
 
 
 def carried(job: Job) -> Carried:

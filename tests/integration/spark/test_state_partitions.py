@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -14,7 +13,7 @@ from ops.leftovers import descendants
 from streaming.fold.epochs import start_of
 from streaming.state.checkpoint import positions
 from support.histories.judge import assert_equal_to_fold
-from support.run.stack import EmbeddedBroker, wait_until
+from support.run.stack import wait_until
 from support.spark.jobs import SCENARIOS, Job, Load, alive
 from wire.job import decode_heartbeat, decode_progress
 
@@ -24,13 +23,9 @@ WIDE = SCENARIOS.replace("partitions = 2", "partitions = 8", 1)
 
 
 @pytest.fixture
-def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
-    """A job of eight and two source partitions, not yet started."""
-    engine = request.node.callspec.params.get("engine", "kernel")
-    made = Job(broker, tmp_path / "job", f"divided-{engine}.", engine, batch_s=5)
-    made.configure(WIDE)
-    yield made
-    made.clean_up()
+def job(make_job: Callable[..., Job], request: pytest.FixtureRequest) -> Job:
+    """A job of eight and two source partitions."""
+    return make_job(WIDE, engine=request.node.callspec.params.get("engine", "kernel"))
 
 
 def run(job: Job, state_partitions: int | None) -> subprocess.Popen[bytes]:

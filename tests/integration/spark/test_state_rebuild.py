@@ -6,7 +6,7 @@ import hashlib
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,16 +47,13 @@ ShownRecords = dict[tuple[str, str], tuple[bytes | None, tuple[tuple[str, bytes]
 
 @pytest.fixture
 def job(
-    broker: EmbeddedBroker, tmp_path: Path, engine: str, place: str, request: pytest.FixtureRequest
-) -> Iterator[Job]:
-    """A configured job, not yet started, with its checkpoints in a place."""
-    name = f"rebuild-{engine}-{place}."
-    made = Job(broker, tmp_path / "job", name, engine, batch_s=5)
+    make_job: Callable[..., Job], engine: str, place: str, request: pytest.FixtureRequest
+) -> Job:
+    """A job with its checkpoints in a place."""
+    made = make_job(engine=engine)
     if place == "hdfs":
-        made.checkpoint = f"{request.getfixturevalue('hdfs').url}/{name}"
-    made.configure(SCENARIOS)
-    yield made
-    made.clean_up()
+        made.checkpoint = f"{request.getfixturevalue('hdfs').url}/{made.prefix}"
+    return made
 
 
 def query_reports(job: Job) -> list[QueryReport]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,7 +15,7 @@ from config.settings import Settings
 from streaming.state.hadoop import storage_at
 from streaming.state.storage import StoragePath
 from support.histories.judge import assert_equal_to_fold
-from support.run.stack import EmbeddedBroker, wait_until
+from support.run.stack import wait_until
 from support.spark.jobs import SCENARIOS, Job, Load, alive
 from support.spark.storages.hdfs import MiniHdfs
 from support.spark.storages.s3 import MiniS3
@@ -81,17 +81,13 @@ def storage() -> str:
 
 
 @pytest.fixture
-def job(
-    broker: EmbeddedBroker, storage: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[Job]:
-    """A configured job, not yet started, whose checkpoints are on a storage."""
+def job(make_job: Callable[..., Job], storage: str, request: pytest.FixtureRequest) -> Job:
+    """A job whose checkpoints are on a storage."""
     server, name = request.getfixturevalue(storage), f"{request.node.originalname[:50]}-{storage}"
-    made = Job(broker, tmp_path / "job", f"{name}.", batch_s=5, checkpoint=f"{server.url}/{name}")
+    made = make_job(prefix=f"{name}.", checkpoint=f"{server.url}/{name}")
     if isinstance(server, MiniS3):
         made.spark_jars, made.variables = server.list_archives(), server.environment()
-    made.configure(SCENARIOS)
-    yield made
-    made.clean_up()
+    return made
 
 
 def reports(job: Job) -> list[QueryReport]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import confluent_kafka as ck
 import pytest
@@ -11,8 +10,8 @@ import pytest
 from domain.records import Report
 from domain.scenario import Scenario
 from support.histories.judge import assert_equal_to_fold
-from support.run.stack import EmbeddedBroker, wait_until
-from support.spark.jobs import SCENARIOS, Job, Load
+from support.run.stack import wait_until
+from support.spark.jobs import Job, Load
 from wire.partitioner import partition_of
 from wire.sink import read_state
 from wire.source import encode_report
@@ -30,14 +29,10 @@ ENGINES = [("kernel", None), ("kernel", "micro-batch"), ("python", None)]
 
 
 @pytest.fixture(params=ENGINES, ids=lambda each: "-".join(filter(None, each)))
-def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
-    """A configured job, not yet started, of each engine."""
+def job(make_job: Callable[..., Job], request: pytest.FixtureRequest) -> Job:
+    """A job of each engine."""
     engine, trigger = request.param
-    prefix = f"{request.node.name[:60].replace('[', '-').replace(']', '')}."
-    made = Job(broker, tmp_path / "job", prefix, engine=engine, trigger=trigger, batch_s=5)
-    made.configure(SCENARIOS)
-    yield made
-    made.clean_up()
+    return make_job(engine=engine, trigger=trigger)
 
 
 def key_of(scenario: Scenario, partition: int, prefix: str) -> str:

@@ -9,8 +9,7 @@ import statistics
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Self
 from uuid import uuid4
 
@@ -21,8 +20,8 @@ from domain.records import Report
 from domain.version import Version
 from ops.leftovers import descendants
 from support.histories.judge import Content, Key, assert_equal_to_fold, judge_log
-from support.run.stack import EmbeddedBroker, wait_until
-from support.spark.jobs import SCENARIOS, Job, Load
+from support.run.stack import wait_until
+from support.spark.jobs import Job, Load
 from wire.job import decode_heartbeat, decode_progress
 from wire.source import encode_report
 
@@ -44,12 +43,9 @@ processors, and the killed one's pages are freed meanwhile; in a cluster there i
 
 
 @pytest.fixture
-def job(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
-    """A configured job whose scenarios may be divided, not yet started."""
-    made = Job(broker, tmp_path / "job", f"jobs-{uuid4().hex[:8]}.", batch_s=10, memory="1g")
-    made.configure(SCENARIOS)
-    yield made
-    made.clean_up()
+def job(make_job: Callable[..., Job]) -> Job:
+    """A job whose scenarios may be divided."""
+    return make_job(batch_s=10, memory="1g")
 
 
 def divided(job: Job) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:

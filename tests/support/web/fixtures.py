@@ -5,6 +5,7 @@ Django's models may be imported only once it is set up: inside, not above.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
     from django.test import Client
 
     from dashboard.core.common.kafka import Gateway
+    from dashboard.notify.notifications.models import Channel
+    from support.kafka.sinks import PlayedJob
     from support.spark.driver_harness import Stage
     from support.web.world import World
+
+PLAYED_FROM = 1_790_000_000_000
+"""When the played job begins, Unix ms."""
 
 
 @pytest.fixture
@@ -30,6 +36,27 @@ def bus() -> Iterator[Gateway]:
     forget_limits()
     with memory_bus(scenarios()) as gateway:
         yield gateway
+
+
+@pytest.fixture
+def shop(bus: Gateway, db: None) -> None:
+    """The site `shop` is on the board of attacks, and clear."""
+    from support.web.web_fixtures import show
+
+    show("attack", "shop", "clear")
+
+
+@pytest.fixture
+def job() -> PlayedJob:
+    """The job's part, played on a bus in memory whose clock goes on by a second at each look."""
+    from bus.memory import MemoryBus
+    from domain.scenario_parser import load_scenarios
+    from support.kafka.sinks import PlayedJob
+    from support.run.stack import ROOT
+
+    clock = itertools.count(PLAYED_FROM, 1000)
+    shipped = load_scenarios(ROOT / "scenarios.toml")
+    return PlayedJob(MemoryBus(lambda: next(clock)), shipped.values())
 
 
 @pytest.fixture
@@ -64,6 +91,22 @@ def admin(db: None) -> Client:
     from support.web.web_fixtures import logged_in_as
 
     return logged_in_as("admin")
+
+
+@pytest.fixture
+def headers(db: None) -> dict[str, str]:
+    """An operator's token of all scopes, as a program sends it."""
+    from support.web.web_fixtures import bearer, make_user
+
+    return bearer(make_user("operator"))
+
+
+@pytest.fixture
+def channel(db: None) -> Channel:
+    """A channel of mail."""
+    from dashboard.notify.notifications.models import Channel
+
+    return Channel.objects.create(name="SOC", kind="mail", address="soc@example.org", changed_at=1)
 
 
 @pytest.fixture

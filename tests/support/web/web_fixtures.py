@@ -87,9 +87,12 @@ def error_of(response: Any, field: str) -> str:
     return match[1] if match else ""
 
 
-def make_user(role: str) -> User:
-    """A user with this role; `none` has no group."""
+def make_user(role: str, password: str = "") -> User:
+    """A user with this role; `none` has no group. password: with which to log in, if at all."""
     user = User.objects.create(username=role)
+    if password:
+        user.set_password(password)
+        user.save()
     if role != "none":  # a test with transactions of its own leaves no group behind
         user.groups.add(Group.objects.get_or_create(name=role)[0])
     return user

@@ -11,11 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from agents.demo.tills import RESENT_WITHIN_MS, STORES, Fleet, Invoice, Sender, parse, prices, sell
+from agents.demo.tills import RESENT_WITHIN_MS, STORES, Fleet, Invoice, Sender, prices, sell
 from bus.base import Delivered, QueueFull, TopicSpec
 from bus.memory import MemoryBus
-from config.settings import Settings
-from ops.processes import OF_INVOICES, processes
+from ops.processes import OF_INVOICES
 from streaming.pipelines.registry import declared
 from wire.partitioner import partition_of
 from wire.topics import Topics
@@ -153,32 +152,7 @@ def test_a_full_queue_holds_a_sale_back_but_not_the_end() -> None:
     assert (sender.confirmed, sender.refused) == (1, 1)
 
 
-@pytest.mark.parametrize("rate", ["0", "1001", "many"])
-def test_a_wrong_rate_is_refused(rate: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse(["--rate", rate])
-    assert "--rate" in capsys.readouterr().err
-
-
 # ---- when they run ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("pipelines", "demo", "runs"),
-    [
-        ("report-rates", True, False),
-        ("report-rates, loyalty", True, True),
-        ("invoices", True, True),
-        ("all", True, True),
-        ("all", False, False),
-        ("none", True, False),
-    ],
-)
-def test_tills_run_in_the_demo_beside_a_pipeline_of_invoices(
-    pipelines: str, demo: bool, runs: bool
-) -> None:
-    settings = Settings(pipelines=pipelines, demo=demo, _env_file=None)  # type: ignore[call-arg]
-    assert ("tills" in {process.name for process in processes(settings)}) is runs
 
 
 def test_every_pipeline_that_depends_on_invoices_is_known_to() -> None:

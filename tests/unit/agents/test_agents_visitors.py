@@ -8,14 +8,10 @@ from collections import Counter
 from itertools import islice
 from typing import Any
 
-import pytest
-
 from agents.demo.tills import PRODUCTS
-from agents.demo.visitors import browse, parse, views
+from agents.demo.visitors import browse, views
 from bus.base import QueueFull, TopicSpec
 from bus.memory import MemoryBus
-from config.settings import Settings
-from ops.processes import processes
 from wire.topics import Topics
 
 START = 1_790_000_000_000
@@ -84,27 +80,3 @@ def test_a_view_is_lost_and_counted_while_kafka_takes_none() -> None:
         return START + 60_000
 
     assert browse(lambda _: views(1, START + 59_000, 1), producer, "x", clock, stop, beat) == 3
-
-
-@pytest.mark.parametrize("rate", ["0", "1001", "many"])
-def test_a_wrong_rate_is_refused(rate: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse(["--rate", rate])
-    assert "--rate" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("pipelines", "demo", "runs"),
-    [
-        ("report-rates", True, False),
-        ("report-rates, product-counts", True, True),
-        ("all", True, True),
-        ("all", False, False),
-        ("none", True, False),
-    ],
-)
-def test_visitors_run_in_the_demo_beside_the_pipeline_that_counts_their_views(
-    pipelines: str, demo: bool, runs: bool
-) -> None:
-    settings = Settings(pipelines=pipelines, demo=demo, _env_file=None)  # type: ignore[call-arg]
-    assert ("visitors" in {process.name for process in processes(settings)}) is runs

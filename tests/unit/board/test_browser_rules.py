@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from django.core.cache import cache
 from django.test import Client
 
-from dashboard.core.common.scenarios import scenarios
-from support.web.web_fixtures import bearer, make_user, memory_bus, show
+from support.web.web_fixtures import bearer, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -26,17 +24,9 @@ PATHS = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def bus():
-    cache.clear()
-    show("attack", "shop", "clear")
-    with memory_bus(scenarios()) as gateway:
-        yield gateway
-
-
 @pytest.mark.parametrize("anonymous", [True, False])
 @pytest.mark.parametrize("path", PATHS)
-def test_every_answer_has_its_headers(bus, path: str, anonymous: bool):
+def test_every_answer_has_its_headers(shop, path: str, anonymous: bool):
     client = Client()
     if not anonymous:
         client.force_login(make_user("operator"))
@@ -56,7 +46,7 @@ def test_every_answer_has_its_headers(bus, path: str, anonymous: bool):
 
 
 @pytest.mark.parametrize("path", ["/", "/account/tokens/", "/api/v1/scenarios", "/metrics"])
-def test_what_is_for_one_user_is_kept_by_no_cache(bus, path: str):
+def test_what_is_for_one_user_is_kept_by_no_cache(shop, path: str):
     client = Client()
     client.force_login(make_user("operator"))
     assert "no-store" in client.get(path)["Cache-Control"]
@@ -75,10 +65,8 @@ def test_no_template_needs_what_the_policy_forbids(template: Path):
     assert "autoescape off" not in text
 
 
-def test_cookies_are_kept_from_scripts_and_other_sites(bus):
-    user = make_user("operator")
-    user.set_password("long-enough-7")
-    user.save()
+def test_cookies_are_kept_from_scripts_and_other_sites(shop):
+    make_user("operator", "long-enough-7")
     client = Client()
     client.get("/account/login/")
     client.post("/account/login/", {"login": "operator", "password": "long-enough-7"})
@@ -88,17 +76,15 @@ def test_cookies_are_kept_from_scripts_and_other_sites(bus):
     assert client.cookies[settings.CSRF_COOKIE_NAME]["samesite"] == "Lax"
 
 
-def test_a_login_makes_a_new_session(bus):
-    user = make_user("operator")
-    user.set_password("long-enough-7")
-    user.save()
+def test_a_login_makes_a_new_session(shop):
+    make_user("operator", "long-enough-7")
     client = Client()
     client.cookies[settings.SESSION_COOKIE_NAME] = "known-to-somebody-else"
     client.post("/account/login/", {"login": "operator", "password": "long-enough-7"})
     assert client.cookies[settings.SESSION_COOKIE_NAME].value != "known-to-somebody-else"
 
 
-def test_a_token_is_told_to_nobody_by_a_url(bus):
+def test_a_token_is_told_to_nobody_by_a_url(shop):
     headers = bearer(make_user("operator"))
     token = headers["Authorization"].removeprefix("Bearer ")
     for path in (f"/api/v1/scenarios?token={token}", f"/api/v1/scenarios?access_token={token}"):

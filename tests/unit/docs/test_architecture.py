@@ -1,4 +1,4 @@
-"""What import-linter's contracts (pyproject.toml) cannot say of the imports."""
+"""What import-linter's contracts (pyproject.toml) cannot say of imports and packages."""
 
 from __future__ import annotations
 
@@ -39,13 +39,18 @@ def test_no_package_is_missing_from_the_contracts() -> None:
     assert packages - {"tests"} == set(linter["root_packages"])
 
 
-def test_files_that_documents_name_are_there() -> None:
-    rooms = "|".join(sorted({path.parent.name for path in ROOT.glob("*/__init__.py")} - {"rules"}))
-    named = re.compile(rf"`((?:{rooms}|static|templates)/[\w/.-]*\w)`")
-    missing = {
-        f"{document.name}: {name}"
-        for document in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
-        for name in named.findall(document.read_text())
-        if not (ROOT / name).exists()
-    }
-    assert missing == set()
+def test_every_package_of_the_web_side_is_listed_once() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition("### The web side")[2].partition("\nWhere a lower")[0]
+    listed = []
+    for room, text in re.findall(r"^\*\*(\w+)\*\*:((?:\n(?!\*\*)|.)*)", section, re.MULTILINE):
+        packages = re.findall(r"^- `(\w+)`:", text, re.MULTILINE)
+        listed += [f"{room}/{package}" for package in packages] or [room]
+    assert sorted(listed) == sorted(packages_of_the_web_side())
+
+
+def packages_of_the_web_side() -> Iterator[str]:
+    """The packages of each room; a room that is one package by itself."""
+    for room in (path.parent for path in (ROOT / "dashboard").glob("*/__init__.py")):
+        packages = {path.parent.name for path in room.glob("*/__init__.py")} - {"migrations"}
+        yield from (f"{room.name}/{package}" for package in packages) if packages else [room.name]

@@ -11,8 +11,7 @@ import pytest
 from django.core.management import get_commands, load_command_class
 from django.urls import resolve
 
-from support.run.gate import left_out
-from support.run.origins import PAGE, ROOT, Row, rows
+from support.run.origins import ROOT, Row, rows
 
 STATEMENTS = {"000": 29, "001": 13, "002": 16, "003": 38, "004": 42}
 ROWS = rows()
@@ -33,14 +32,6 @@ def test_what_a_row_names_exists(row: Row) -> None:
     assert [test for test in named if test[1] not in functions(test[0])] == []
     for shown in row.see:
         see(shown)
-
-
-def test_the_rows_whose_tests_run_in_a_whole_run_alone_are_told() -> None:
-    long = [
-        row.number for row in ROWS if all(left_out(ROOT, f"tests/{test}") for test in row.tests)
-    ]
-    (numbers,) = re.findall(r"run in `make test-all` alone:\s([^.]*)\.", PAGE.read_text())
-    assert numbers.replace("\n", " ").split(", ") == long
 
 
 @lru_cache

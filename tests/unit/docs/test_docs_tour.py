@@ -24,14 +24,6 @@ def test_the_readme_shows_pictures_of_the_tour() -> None:
     assert shown(DOCS.parent / "README.md") <= TAKEN
 
 
-def test_no_page_ends_processes_by_their_names() -> None:
-    """Other copies on the machine have processes of the same names."""
-    pages = [DOCS.parent / "README.md", *DOCS.glob("*.md")]
-    assert [
-        page.name for page in pages if re.search(r"\b(pkill|killall)\b", page.read_text())
-    ] == []
-
-
 def test_the_tour_takes_its_pin_back() -> None:
     readme = (DOCS.parent / "README.md").read_text()
     pinned = set(re.findall(r"scenarios/(\w+)/assets/([^?']+)\?", readme))

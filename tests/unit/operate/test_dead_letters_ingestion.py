@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import pytest
@@ -28,13 +27,6 @@ from wire.topics import Topics
 pytestmark = pytest.mark.django_db
 SCENARIOS = load_scenarios(Path(__file__).parents[3] / "scenarios.toml")
 NOW = 1_790_000_000_000
-
-
-@pytest.fixture
-def job() -> PlayedJob:
-    """The job's part, over a bus in memory."""
-    clock = itertools.count(NOW, 1000)
-    return PlayedJob(MemoryBus(lambda: next(clock)), SCENARIOS.values())
 
 
 def catch_up(job: PlayedJob) -> None:

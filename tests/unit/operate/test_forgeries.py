@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from bus.memory import MemoryBus
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.models import SinkOffset
@@ -25,13 +23,6 @@ pytestmark = pytest.mark.django_db
 SCENARIOS = load_scenarios(Path(__file__).parents[3] / "scenarios.toml")
 NOW = 1_790_000_000_000
 FORGED = b'{"type":"set","id":"x","user":"olga","state":"clear","secret":"s"}'
-
-
-@pytest.fixture
-def job() -> PlayedJob:
-    """The job's part, over a bus in memory."""
-    clock = itertools.count(NOW, 1000)
-    return PlayedJob(MemoryBus(lambda: next(clock)), SCENARIOS.values())
 
 
 def tell(

@@ -19,14 +19,8 @@ from dashboard.core.job.models import BucketStatus, JobProgress
 from dashboard.core.states.models import Divergence, FoldSnapshot, SinkOffset
 from dashboard.operate.dead_letters.models import DeadLetter
 from dashboard.serve.materialiser.worker import Materialiser
-from support.web.web_fixtures import bearer, make_user
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def headers() -> dict[str, str]:
-    return bearer(make_user("operator"))
 
 
 def get(path: str, headers: dict[str, str]) -> Any:

@@ -12,26 +12,14 @@ from prometheus_client import REGISTRY
 from dashboard.board.assets import api as board_api
 from dashboard.core.api import problems, router
 from dashboard.core.common.access import Limit
-from dashboard.core.common.kafka import Gateway
-from support.web.web_fixtures import bearer, make_user, sent, show
+from support.web.web_fixtures import bearer, make_user, sent
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("shop")]
 
 SHOP = "/api/v1/scenarios/attack/assets/shop"
 REPORTS = "/api/v1/scenarios/attack/reports"
 ALERTS = "/api/v1/scenarios/attack/alertmanager"
 SET = json.dumps({"state": "clear", "reason": "a drill"})
-
-
-@pytest.fixture
-def bus(bus: Gateway) -> Gateway:
-    show("attack", "shop", "clear")
-    return bus
-
-
-@pytest.fixture
-def headers() -> dict[str, str]:
-    return bearer(make_user("operator"))
 
 
 def problem(response: Any, status: int, reason: str) -> dict[str, Any]:

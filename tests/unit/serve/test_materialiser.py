@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -11,7 +9,6 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from bus.memory import MemoryBus
 from dashboard.core.job.models import BucketStatus
 from dashboard.core.states.caveats import rank_of
 from dashboard.core.states.models import (
@@ -40,18 +37,6 @@ ID = "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55"
 def rows(scenario: str, **wanted: Any) -> list[StateValue]:
     """The records that a board shows."""
     return find(scenario, **wanted).records
-
-
-@pytest.fixture
-def clock() -> Iterator[int]:
-    """Broker times, a second apart."""
-    return itertools.count(1_790_000_000_000, 1000)
-
-
-@pytest.fixture
-def job(clock: Iterator[int]) -> PlayedJob:
-    """The job's part, over a bus in memory."""
-    return PlayedJob(MemoryBus(lambda: next(clock)), SCENARIOS.values())
 
 
 def materialiser(job: PlayedJob) -> Materialiser:

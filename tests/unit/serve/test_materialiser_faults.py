@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import pytest
 from django.db import DataError, OperationalError
 
 from bus.follower import PAUSES_S, Follower
-from bus.memory import MemoryBus
 from dashboard.core.job.models import BucketStatus, JobProgress
 from dashboard.core.states.models import AssetState, EventCount, SinkOffset
 from dashboard.core.states.queries import sink_offsets
@@ -30,13 +28,11 @@ NOW = 1_790_000_000_000
 
 
 @pytest.fixture
-def job() -> PlayedJob:
+def job(job: PlayedJob) -> PlayedJob:
     """A played job with one order reported."""
-    clock = itertools.count(NOW, 1000)
-    played = PlayedJob(MemoryBus(lambda: next(clock)), SCENARIOS.values())
-    played.put("orders", Report("order-1", "station-1", "received"))
-    played.run()
-    return played
+    job.put("orders", Report("order-1", "station-1", "received"))
+    job.run()
+    return job
 
 
 @pytest.fixture

@@ -17,17 +17,15 @@ from dashboard.core.job.liveness import Signs
 from dashboard.core.job.models import BucketStatus, JobProgress
 from dashboard.core.states.models import SinkOffset
 from dashboard.serve.api import health
-from support.web.web_fixtures import memory_bus
 from wire.job import ClockBehind, QueryReport, bucket_name
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("impatient")]
 
 
 @pytest.fixture
-def bus(monkeypatch: pytest.MonkeyPatch):
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A materialiser that is behind is not waited for."""
     monkeypatch.setattr(health, "CATCH_UP_S", 0)
-    with memory_bus(scenarios()) as gateway:
-        yield gateway
 
 
 def heartbeats(log_time: int) -> None:

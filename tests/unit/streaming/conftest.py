@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+from bus.memory import MemoryBus
 from streaming.state.storage import LocalPath
+
+
+@pytest.fixture
+def bus() -> MemoryBus:
+    """A bus in memory, without topics."""
+    return MemoryBus(lambda: time.time_ns() // 1_000_000)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The kernel mirrors the fold: the same constants, names of reasons and causes, order of methods.
+"""The kernel mirrors the fold: the same constants, and names of reasons and causes.
 
 What either side has alone is listed here, so that a constant that is new on one side fails.
 """
@@ -289,35 +289,3 @@ def test_both_say_the_same_in_words(name: str) -> None:
     sentences = {text for text in texts_in(name, "return ") if " " in text}
     assert len(sentences) > 1
     assert sentences == set(re.findall(r'return "([^"]+ [^"]+)"', written))
-
-
-@pytest.mark.parametrize("name", sorted(set(MIRRORED) - {"Asset", "Names"}))
-def test_methods_stand_in_the_same_order(name: str) -> None:
-    """Those that both have, each where it is defined first."""
-    ours = functions_of(MIRRORED[name])
-    theirs = [snake(each) for each in re.findall(METHOD, JAVA[name])]
-    both = set(ours) & set(theirs)
-    assert [each for each in unique(theirs) if each in both] == [
-        each for each in unique(ours) if each in both
-    ]
-    assert both
-
-
-METHOD = re.compile(
-    r"^ +(?:private |static |public )*[\w.<>\[\]]+ (\w+)\([^;]*?\) \{$", re.MULTILINE
-)
-
-
-def functions_of(module: ModuleType) -> list[str]:
-    """The functions and methods of a module in its order, without what makes them private."""
-    tree = ast.parse(Path(str(module.__file__)).read_text())
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    return [node.name.lstrip("_") for node in sorted(functions, key=lambda node: node.lineno)]
-
-
-def snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower()
-
-
-def unique(methods: list[str]) -> list[str]:
-    return list(dict.fromkeys(methods))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
@@ -17,11 +16,9 @@ from wire.emission import MAX_BYTES
 AGES = 10 * 60 * 1000
 
 
-@pytest.fixture
-def bus() -> MemoryBus:
-    bus = MemoryBus(lambda: time.time_ns() // 1_000_000)
+@pytest.fixture(autouse=True)
+def topics(bus: MemoryBus) -> None:
     bus.ensure_topics([TopicSpec("orders", 1, {}), TopicSpec("totals", 1, {})])
-    return bus
 
 
 def in_log(bus: MemoryBus, topic: str) -> list[ConsumerRecord]:

@@ -39,12 +39,10 @@ OTHER = replace(SITES, min_voters=3)
 PLACES = [("t.sites.reports", 0), ("t.sites.reports", 1)]
 
 
-@pytest.fixture
-def bus() -> MemoryBus:
-    """A bus with the scenario's topics."""
-    made = MemoryBus(lambda: 1000)
-    made.ensure_topics(TopicSpec(*spec) for spec in TOPICS.specs([SITES]))
-    return made
+@pytest.fixture(autouse=True)
+def topics(bus: MemoryBus) -> None:
+    """The scenario's topics are there."""
+    bus.ensure_topics(TopicSpec(*spec) for spec in TOPICS.specs([SITES]))
 
 
 def rules_in(bus: MemoryBus) -> dict[tuple[str, int], list[Any]]:

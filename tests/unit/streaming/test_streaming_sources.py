@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,11 +21,6 @@ COMMAND = (
     f"kafka-configs.sh --bootstrap-server 127.0.0.1:9092 --alter --entity-type topics "
     f"--entity-name {REPORTS} --add-config message.timestamp.type=LogAppendTime"
 )
-
-
-@pytest.fixture
-def bus() -> MemoryBus:
-    return MemoryBus(lambda: int(time.time() * 1000))
 
 
 @pytest.fixture

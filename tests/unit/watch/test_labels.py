@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec import structs
 
-from bus.memory import MemoryBus
 from dashboard.core.audit.log import Actor
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.scenarios import scenarios
@@ -259,12 +256,6 @@ def test_what_can_be_no_label_is_passed_over() -> None:
     bad = VoteValue(agent="a", state="clear", reported_at=0, time=1, offset=0, expires=None,
                     weight=1, detail=raw({"labels": ["tier"]}))  # fmt: skip
     assert labels_of_votes([bad]) == {}
-
-
-@pytest.fixture
-def job() -> PlayedJob:
-    clock: Iterator[int] = itertools.count(NOW, 1_000)
-    return PlayedJob(MemoryBus(lambda: next(clock)), scenarios().values())
 
 
 def materialise(job: PlayedJob) -> None:

@@ -48,13 +48,6 @@ def user() -> User:
     return made
 
 
-@pytest.fixture
-def client(user: User) -> Client:
-    made = Client()
-    made.force_login(user)
-    return made
-
-
 def have(user: User, *assets: str, until: int = NOW + HOUR_MS) -> None:
     outcome = acknowledge(scenarios()["attack"], assets, user, "", until, NOW)
     assert outcome.taken == list(assets)

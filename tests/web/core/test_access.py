@@ -29,7 +29,7 @@ from dashboard.board.live.consumer import websocket_urlpatterns
 from dashboard.core.accounts import tokens
 from dashboard.core.accounts.models import DRAFTS_KEPT, Draft
 from dashboard.core.common.access import ALLOWED
-from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.kafka import Gateway
 from dashboard.core.common.times import now_ms
 from dashboard.core.job.ingestion import ingest_pipeline_progress
 from dashboard.core.job.models import JobProgress
@@ -48,7 +48,6 @@ from support.web.web_fixtures import (
     known_view,
     known_window,
     make_user,
-    memory_bus,
     sent,
     show,
 )
@@ -486,14 +485,12 @@ SOCKETS: list[tuple[str, dict[str, Any], tuple[int | None, ...]]] = [
 
 
 @pytest.fixture
-def bus():
-    cache.clear()
-    show("attack", "shop", "clear")
+def bus(bus: Gateway, shop: None) -> Gateway:
+    """Something of everything is on the pages."""
     show("orders", "shop", "picking")
     JobProgress.objects.create(query="kernel", at=now_ms(), status="running", epoch=1)
     ingest_pipeline_progress([PipelineProgress("report-rates", now_ms(), "running")])
-    with memory_bus(scenarios()) as gateway:
-        yield gateway
+    return bus
 
 
 def known_command() -> None:

@@ -33,7 +33,15 @@ from dashboard.core.common.times import now_ms
 from dashboard.core.job.models import JobProgress
 from dashboard.operate.administration import audit
 from support.histories.hostile import calm, text
-from support.web.web_fixtures import bearer, confirmed, error_of, make_user, pages_of, show
+from support.web.web_fixtures import (
+    bearer,
+    confirmed,
+    error_of,
+    logged_in,
+    make_user,
+    pages_of,
+    show,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -230,12 +238,7 @@ PASSWORD = "horse-battery-7"
 
 
 def client_of(role: str) -> Client:
-    client = Client()
-    user = make_user(role)
-    user.set_password(PASSWORD)
-    user.save()
-    client.force_login(user)
-    return client
+    return logged_in(make_user(role, PASSWORD))
 
 
 def entries(action: str) -> list[tuple[str, str, str]]:

@@ -7,17 +7,7 @@ import re
 import pytest
 from django.test import Client
 
-from support.web.web_fixtures import make_user
-from support.web.world import World
-
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def admin(world: World) -> Client:
-    client = Client()
-    client.force_login(make_user("admin"))
-    return client
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("world")]
 
 
 def line_of(client: Client, path: str) -> list[tuple[str, str]]:

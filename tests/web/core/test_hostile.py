@@ -8,43 +8,25 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 
 from dashboard.core.accounts.models import ApiToken
-from dashboard.core.common.scenarios import scenarios
 from dashboard.watch.commands.models import Command as Row
 from domain.names import name_ok
 from domain.records import RefusedReport, Report
 from support.histories.hostile import TEXTS, calm, text
 from support.web.web_fixtures import (
-    bearer,
     commands_sent,
     confirmed,
     make_user,
-    memory_bus,
     sent,
-    show,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("shop")]
 
 V1 = "/api/v1/scenarios/attack"
 MAX_LINE = 16_384
 """Longest first line of a request that the server reads, characters."""
-
-
-@pytest.fixture
-def bus():
-    cache.clear()
-    show("attack", "shop", "clear")
-    with memory_bus(scenarios()) as gateway:
-        yield gateway
-
-
-@pytest.fixture
-def headers() -> dict[str, str]:
-    return bearer(make_user("operator"))
 
 
 def send(method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
@@ -314,9 +296,7 @@ def test_more_fields_than_any_form_has_are_refused(bus, operator):
     "target", ["https://evil.example/", "//evil.example/", "javascript:alert(1)"]
 )
 def test_a_login_leads_to_no_other_site(bus, target: str):
-    user = make_user("operator")
-    user.set_password("long-enough-7")
-    user.save()
+    make_user("operator", "long-enough-7")
     form = {"login": "operator", "password": "long-enough-7", "next": target}
     response = Client().post(f"/account/login/?next={quote(target)}", form)
     assert response.status_code == 302

@@ -47,10 +47,7 @@ FIELDS = [(path, field) for path, form in FORMS.items() for field in form if fie
 @pytest.fixture
 def person() -> User:
     cache.clear()
-    user = make_user("operator")
-    user.set_password(PASSWORD)
-    user.save()
-    return user
+    return make_user("operator", PASSWORD)
 
 
 def at(path: str, user: User) -> Client:

@@ -18,9 +18,7 @@ migrate()
 from django.test import Client
 from support.web.web_fixtures import make_user
 client = Client(headers={"X-Forwarded-Proto": "https", "Host": "localhost"})
-user = make_user("operator")
-user.set_password("horse-battery-7")
-user.save()
+make_user("operator", "horse-battery-7")
 client.get("/account/login/")
 client.post("/account/login/", {"login": "operator", "password": "horse-battery-7"})
 assert client.get("/account/tokens/").status_code == 200

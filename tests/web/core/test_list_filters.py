@@ -18,7 +18,7 @@ from support.web.clocks import at
 from support.web.web_fixtures import make_user
 from support.web.world import World
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("world")]
 
 LISTS = {
     "/incidents/": "status",
@@ -30,13 +30,6 @@ LISTS = {
     "/dead-letters/": "reason",
 }
 """By address, a key with known values."""
-
-
-@pytest.fixture
-def admin(world: World) -> Client:
-    client = Client()
-    client.force_login(make_user("admin"))
-    return client
 
 
 def vocabulary_of(client: Client, path: str) -> Vocabulary:

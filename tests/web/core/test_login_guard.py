@@ -46,10 +46,7 @@ def easy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def admin() -> User:
-    user = make_user("admin")
-    user.set_password(PASSWORD)
-    user.save()
-    return user
+    return make_user("admin", PASSWORD)
 
 
 @pytest.fixture

@@ -27,10 +27,7 @@ HOME, ELSEWHERE = "198.51.100.7", "203.0.113.9"
 
 @pytest.fixture
 def admin() -> User:
-    user = make_user("admin")
-    user.set_password(PASSWORD)
-    user.save()
-    return user
+    return make_user("admin", PASSWORD)
 
 
 def log_in(password: str, address: str, client: Client | None = None, name: str = "admin") -> Any:

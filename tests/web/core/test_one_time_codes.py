@@ -31,10 +31,7 @@ PERIOD_S = 30
 
 @pytest.fixture
 def user() -> User:
-    user = make_user("operator")
-    user.set_password(PASSWORD)
-    user.save()
-    return user
+    return make_user("operator", PASSWORD)
 
 
 @pytest.fixture

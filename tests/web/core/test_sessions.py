@@ -42,9 +42,7 @@ COOKIE = configured.SESSION_COOKIE_NAME
 def client() -> Client:
     """A manager who has logged in by the form."""
     cache.clear()
-    user = make_user("manager")
-    user.set_password(PASSWORD)
-    user.save()
+    make_user("manager", PASSWORD)
     client = Client()
     client.post("/account/login/", {"login": "manager", "password": PASSWORD})
     assert client.get("/").status_code == 200

@@ -125,11 +125,6 @@ def test_a_target_that_is_taken_away_ends_what_was_reported():
 # ---- what a rule sends --------------------------------------------------------------------------
 
 
-@pytest.fixture
-def channel() -> Channel:
-    return Channel.objects.create(name="SOC", kind="mail", address="soc@example.org", changed_at=1)
-
-
 def rule(author: User, channel: Channel, name: str, **more: object) -> Rule:
     plain = {"incidents": False, "window_ms": 0, "stages": [{"channels": [channel.pk]}], **more}
     return create_rule(author, name, rule_from_plain(plain), True, 1)

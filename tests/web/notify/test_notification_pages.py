@@ -45,13 +45,6 @@ MESSAGES = "/notifications/messages/"
 
 
 @pytest.fixture
-def channel() -> Channel:
-    return Channel.objects.create(
-        name="SOC", kind="mail", address="soc@example.org", changed_at=now_ms()
-    )
-
-
-@pytest.fixture
 def rule(user: User, channel: Channel) -> Rule:
     plain = {"scenarios": ["attack"], "stages": [{"channels": [channel.pk]}]}
     return rule_forms.create_rule(user, "Attacks", rule_from_plain(plain), True, now_ms())

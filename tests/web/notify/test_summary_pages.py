@@ -37,7 +37,7 @@ from support.web.clocks import at
 from support.web.pages import text_of
 from support.web.row_cache import cached_rows
 from support.web.summaries import sum_up
-from support.web.web_fixtures import logged_in, logged_in_as, make_user
+from support.web.web_fixtures import logged_in, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 
@@ -509,11 +509,6 @@ def test_a_manager_lands_on_the_summary(role: str, page_of: str):
 
 
 # ---- settings -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def admin() -> Client:
-    return logged_in_as("admin")
 
 
 def filled(admin: Client, **changes: str) -> dict[str, str]:

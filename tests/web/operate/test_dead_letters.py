@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,19 +33,13 @@ from dashboard.operate.dead_letters.validation import RecordVerdict, judge
 from domain.records import MAX_VOTERS
 from streaming.fold.rules import dump_rule
 from support.web.web_fixtures import error_of, make_user
-from support.web.world import World, made_world
+from support.web.world import World
 from wire.partitioner import partition_of
 
 pytestmark = pytest.mark.django_db
 LIST = "/dead-letters/"
 GOOD = b'{"type":"report","agent":"waf-1","state":"clear"}'
 UNKNOWN = b'{"type":"report","agent":"waf-1","state":"on-fire"}'
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    with made_world() as made:
-        yield made
 
 
 def put(world: World, key: bytes | None, value: bytes, headers: Any = ()) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from django.test import Client
 from msgspec.structs import replace
 
 from bus.memory import MemoryBus
-from dashboard.board.live.live_view import live_view
 from dashboard.core.common.kafka import Gateway
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
@@ -52,14 +50,6 @@ from wire.job import (
 )
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("gateway")]
-
-
-@pytest.fixture(autouse=True)
-def unheard() -> Iterator[None]:
-    """This process has heard of nothing, nor does what it hears outlive a test."""
-    live_view.cache_clear()
-    yield
-    live_view.cache_clear()
 
 
 BATCH = {
@@ -450,11 +440,6 @@ def sample(at: int, **figures: int) -> JobSample:
     """Return how attacks fared in the slot of that time, ms."""
     slot = at // samples.SLOT_MS * samples.SLOT_MS
     return JobSample.objects.create(scenario="attack", slot=slot, **figures)
-
-
-@pytest.fixture
-def world(gateway: Gateway) -> World:
-    return World(gateway)
 
 
 def test_a_report_is_measured_from_its_append_until_the_database_has_it(world: World):

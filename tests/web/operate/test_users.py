@@ -36,10 +36,7 @@ FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.
 
 def person(role: str, password: str = PASSWORD) -> User:
     """A user of this role with a password."""
-    user = make_user(role)
-    user.set_password(password)
-    user.save()
-    return user
+    return make_user(role, password)
 
 
 def browser(user: User, **headers: str) -> Client:

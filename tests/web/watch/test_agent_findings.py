@@ -304,13 +304,6 @@ def test_a_banner_says_since_when_a_finding_has_gone_on(world: World) -> None:
 
 
 @pytest.fixture
-def channel() -> Channel:
-    return Channel.objects.create(
-        name="SOC", kind="mail", address="soc@example.org", changed_at=now_ms()
-    )
-
-
-@pytest.fixture
 def rule(user: User, channel: Channel):
     plain = {
         "agents": [*AGENT_KINDS], "incidents": False, "window_ms": 0,
