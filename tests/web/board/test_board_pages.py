@@ -311,6 +311,7 @@ def test_a_life_cycle_has_no_disputes_to_count(client: Client, world: World):
     assert re.findall(r'<a class="chip doubt[^"]*" data-doubt="(\w+)"', body) == ["unconfirmed"]
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("name", ODD)
 def test_an_asset_of_any_name_has_a_page(client: Client, world: World, name: str):
     world.report(name, "clear")

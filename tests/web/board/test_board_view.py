@@ -144,6 +144,7 @@ def test_a_state_is_named_by_its_label_everywhere(client: Client, board: World, 
             assert "<bdi>b.example</bdi>" not in page
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("scenario", ["attack", "connectivity", "orders"])
 def test_each_example_of_the_help_can_be_typed(client: Client, world: World, scenario: str) -> None:
     """With nothing on the board yet, with reports, and with a label."""

@@ -74,6 +74,7 @@ def a_day(world: World, seed: int) -> list[tuple[int, Board, dict[str, int], boo
     return seen
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_every_past_board_comes_back_as_it_was(world: World, seed: int):
     day = a_day(world, seed)

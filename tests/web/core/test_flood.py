@@ -79,6 +79,7 @@ def send_all(web: Web, head: bytes, body: bytes) -> bytes:
         return answer
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize(
     ("head", "body"),
     [

@@ -94,6 +94,7 @@ def refused(response: Any, text: str = "") -> None:
         assert b'class="field-errors' in response.content
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(("path", "field"), FIELDS)
 def test_a_field_of_a_form(person, path: str, field: str):
     client = at(path, person)
@@ -153,6 +154,7 @@ SHAPES: dict[str, Callable[[str, str], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(("path", "field"), FIELDS)
 def test_a_field_of_another_shape(person, path: str, field: str):
     client = at(path, person)
@@ -191,6 +193,7 @@ BODIES: dict[str, tuple[bytes, str]] = {
 }
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("path", dict(FIELDS))
 def test_a_body_that_is_no_form(person, path: str):
     client = at(path, person)

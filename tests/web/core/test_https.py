@@ -29,6 +29,7 @@ for name, cookie in sorted(client.cookies.items()):
 """
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize(
     ("https", "printed"),
     [

@@ -86,6 +86,7 @@ def test_an_unknown_value_names_the_values(admin: Client, path: str):
     assert f"{key}: expected {names[0]}" in body
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("path", LISTS)
 def test_keys_and_values_are_completed(admin: Client, path: str):
     vocabulary, key = vocabulary_of(admin, path), LISTS[path]
@@ -100,6 +101,7 @@ def test_keys_and_values_are_completed(admin: Client, path: str):
             assert admin.get(path, {"q": f"{each.name}:{value}"}).status_code == 200, value
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("path", LISTS)
 def test_a_mistake_is_no_error_of_the_server(admin: Client, path: str):
     for text in (

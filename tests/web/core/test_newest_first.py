@@ -143,6 +143,7 @@ def test_pages_meet_each_row_once_though_times_are_equal(
     assert list(paged(client, path)) == [NEWEST[i : i + 2] for i in range(0, 8, 2)]
 
 
+@pytest.mark.spread(4)
 @pytest.mark.usefixtures("small_pages")
 @pytest.mark.parametrize(("path", "store"), LISTS)
 @pytest.mark.parametrize("looked_at", [1, 3, 4, 5])

@@ -49,6 +49,7 @@ def events() -> list[tuple[str, str, int]]:
     return list(AgentEvent.objects.order_by("pk").values_list("kind", "finding", "at"))
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("seed", [1, 2, 4])
 def test_budgets_burn_too_fast_as_counted_minute_by_minute(seed: int):
     dice = random.Random(seed)

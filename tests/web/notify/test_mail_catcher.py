@@ -108,6 +108,7 @@ def test_its_html_may_do_nothing(mailbox: Mailbox, client: Client):
     assert answer["X-Frame-Options"] == "SAMEORIGIN"
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize(
     "content",
     [

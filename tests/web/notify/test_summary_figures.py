@@ -334,7 +334,7 @@ PERIODS = {
 }
 
 
-@pytest.mark.spread(6)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("service", [False, True], ids=["all hours", "service hours"])
 @pytest.mark.parametrize("name", PERIODS)
 def test_every_figure_is_as_counted_minute_by_minute(month: Topic, name: str, service: bool):
@@ -359,7 +359,7 @@ GAPS = [
 """Within an hour, over days, over the change of the clock, from hour to hour, and of late."""
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("service", [False, True], ids=["all hours", "service hours"])
 @pytest.mark.parametrize("name", PERIODS)
 def test_what_was_not_observed_counts_in_no_figure_of_time(month: Topic, name: str, service: bool):
@@ -428,6 +428,9 @@ def answers(now: int) -> list[PeriodSummary]:
     return [summary(question, now) for question in questions]
 
 
+@pytest.mark.extensive(
+    guard="tests/web/notify/test_summary_figures.py::test_a_second_change_of_zone_waits_for_the_first"
+)
 @pytest.mark.spread(1)
 @pytest.mark.parametrize("new", ["Asia/Kathmandu", "America/St_Johns", "UTC"])
 def test_while_a_change_of_zone_is_summed_up_the_former_zone_is_shown(month: Topic, new: str):
@@ -470,6 +473,7 @@ def test_a_second_change_of_zone_waits_for_the_first(month: Topic, client: Clien
     assert ReportingZone.objects.chosen().key == "Asia/Kathmandu"
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("which", ["all", "the last of each"])
 def test_records_that_come_again_change_nothing(month: Topic, which: str):
     """As a rebuild brings them: the same, in a new epoch."""
@@ -612,6 +616,7 @@ def test_a_deleted_incident_and_an_extra_one_are_named(summed: None):
     assert differing() == [f"{gone.asset} incident: kept one, counted none"]
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     ("model", "column", "value", "what"),
     [
@@ -745,7 +750,7 @@ def columns_of(model: Any) -> list[str]:
     return [each.name for each in stored if each.name not in ("id", *aside)]
 
 
-@pytest.mark.spread(12)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     ("model", "column"),
     [

@@ -289,6 +289,7 @@ def check_incidents(client: Client, links: Any, figures: Any) -> None:
     assert len(rows_of(client, links.false_alarms)) == figures.false_alarms
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize(
     ("history", "query"),
     [
@@ -520,7 +521,7 @@ def check_page(client: Client, answer: dict[str, Any], query: str) -> None:
         assert rows[name] == f"{percent:g} %, {verb}"
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("history", ZONES, indirect=True)
 @pytest.mark.parametrize("service", [False, True], ids=["all hours", "service hours"])
 def test_a_month_is_as_it_was_lived(history: Lives, client: Client, service: bool):
@@ -569,7 +570,7 @@ def groups_of(lives: Lives, zone: str) -> int:
     return sum(map(unbroken, by_scenario.values()))
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("history", ZONES, indirect=True)
 @pytest.mark.parametrize("scenario", TARGETS)
 def test_a_mail_has_the_figures_of_its_month(history: Lives, scenario: str):

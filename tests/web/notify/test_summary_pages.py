@@ -146,6 +146,7 @@ def test_every_figure_says_how_it_is_counted(history: None, client: Client):
         assert tile.explanation in re.sub(r"&#x27;", "'", page(client))
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize(
     ("name", "expected"),
     [("incidents", 3), ("availability", 3), ("acknowledged", 1), ("cleared", 3), ("flapping", 1),
@@ -291,6 +292,7 @@ def test_the_parts_add_up_to_the_whole(history: None, client: Client):
 # ---- periods ----------------------------------------------------------------------------------
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     ("query", "title", "days"),
     [
@@ -412,6 +414,7 @@ def rows_on_paper() -> dict[str, int]:
     }
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     ("part", "note"),
     [

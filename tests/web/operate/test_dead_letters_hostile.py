@@ -60,6 +60,7 @@ def test_any_letter_can_be_looked_at(admin, value: bytes | None):
     assert b"<script>alert(1)" not in review.content
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     "name", ["reason", "scenario", "status", "q", "start", "end", "sort", "after", "more"]
 )
@@ -79,6 +80,7 @@ def test_a_part_of_an_address(admin):
         calm(admin.get(f"/dead-letters/export/{name}/"), text)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     ("path", "name"),
     [

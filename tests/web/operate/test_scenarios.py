@@ -463,7 +463,7 @@ def _query(rule: str) -> str:
 
 
 @text
-@pytest.mark.spread(4)
+@pytest.mark.spread(2)
 def test_hostile_texts(text: str):
     tell()
     admin = logged_in_as("admin")

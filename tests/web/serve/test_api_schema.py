@@ -25,7 +25,7 @@ from dashboard.watch.agents import models as agents_models
 from dashboard.watch.commands import submission
 from dashboard.watch.commands.models import Command as Row
 from dashboard.watch.filters.models import SavedFilter
-from support.run.selection import examples
+from support.run.selection import examples, is_whole
 from support.web.web_fixtures import (
     INCIDENT,
     bearer,
@@ -41,7 +41,7 @@ from support.web.web_fixtures import (
 
 pytestmark = pytest.mark.django_db
 
-EXAMPLES = examples(50)
+EXAMPLES = examples(50 if is_whole() else 20)
 COMMAND = uuid.UUID("6f1d7a9e-0000-4000-8000-000000000001")
 
 

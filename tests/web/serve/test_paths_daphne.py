@@ -89,7 +89,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.spread(5)
+@pytest.mark.spread(2)
 def test_a_name_arrives_as_it_was(server: httpx.Client, name: str):
     response = server.get(f"/api/v1/scenarios/attack/assets/{quote(name, safe='')}")
     assert response.status_code == 200, response.text

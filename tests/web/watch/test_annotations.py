@@ -271,7 +271,7 @@ def test_an_asset_has_so_many_notes(attacked: World, client: Client, monkeypatch
 
 
 @text
-@pytest.mark.spread(4)
+@pytest.mark.spread(2)
 def test_a_text_of_a_note_a_reason_or_a_name(attacked: World, client: Client, text: str):
     text = text.encode(errors="replace").decode()  # no browser sends half a pair
     calm(client.post("/s/attack/note/a/", {"text": text}, follow=True), text)
@@ -287,7 +287,7 @@ def test_a_text_of_a_note_a_reason_or_a_name(attacked: World, client: Client, te
 
 
 @text
-@pytest.mark.spread(4)
+@pytest.mark.spread(2)
 def test_a_text_for_the_next_shift_and_of_its_address(attacked: World, client: Client, text: str):
     sent = text.encode(errors="replace").decode()  # no browser sends half a pair
     calm(client.post("/handover/shift/text/", {"text": sent}, follow=True), text)

@@ -56,7 +56,7 @@ def test_a_field_of_the_form(client: Client, name: str) -> None:
 
 @pytest.mark.parametrize("by", ["filter", "stale"])
 @pytest.mark.parametrize("name", ["q", "state", "why", "n", "unit"])
-@pytest.mark.spread(5)
+@pytest.mark.spread(2)
 def test_a_field_of_what_is_chosen(client: Client, by: str, name: str) -> None:
     for text in SENDABLE.values():
         form = {**FORM, "by": by, name: text}

@@ -75,6 +75,7 @@ def test_every_form_asks_for_the_state_that_was_seen(client: Client, world: Worl
     assert str(command.if_version) == form["seen"]
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("kind", ["set", "vote", "release", "purge"])
 @pytest.mark.parametrize("way", ["write", "tail"])
 def test_a_state_that_moved_on_is_refused_before_anything_is_sent(
