@@ -8,6 +8,7 @@ from support.web.fixtures import (  # noqa: F401 - fixtures
     gateway,
     headers,
     shop,
+    stopped_clock,
     user,
     world,
 )

@@ -69,6 +69,17 @@ def world() -> Iterator[World]:
 
 
 @pytest.fixture
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The time that it is for the web side and the bus, from now until the test ends."""
+    from dashboard.core.common.times import now_ms
+    from support.web.clocks import stop_clock
+
+    now = now_ms()
+    stop_clock(monkeypatch, now)
+    return now
+
+
+@pytest.fixture
 def user(db: None, request: pytest.FixtureRequest) -> User:
     """Who uses `client`: with the role of the mark `role`, by default an operator."""
     from support.web.web_fixtures import make_user

@@ -21,7 +21,7 @@ from dashboard.core.states.models import CHANGE, Transition
 from dashboard.operate.requests.models import Replay
 from dashboard.watch.agents.models import AgentFinding, MuteRequest
 from dashboard.watch.annotations import acknowledgements
-from dashboard.watch.annotations.models import SHIFT_MS, TWICE_MS, Handover, Presence, Shift
+from dashboard.watch.annotations.models import SHIFT_MS, TWICE_MS, Handover, Note, Presence, Shift
 from dashboard.watch.bulk.models import Run
 from dashboard.watch.commands.models import ScheduledTask
 from dashboard.watch.incidents.models import Window
@@ -419,6 +419,19 @@ def test_a_text_that_is_sent_twice_is_kept_once(client: Client, user: User):
     client.post("/handover/shift/text/", {"text": "all quiet"})
     assert Handover.objects.count() == 3
     assert Handover.objects.leave(user, "all quiet", now_ms() + 2 * TWICE_MS)
+
+
+def test_of_what_was_written_at_one_time_the_last_is_first(client: Client, user: User):
+    now, newest = now_ms(), ["third", "second", "first"]
+    for text in reversed(newest):
+        Handover.objects.create(user=user, username="olga", text=text, at=now)
+        Note.objects.create(scenario="attack", asset="bank", username="olga", text=text, at=now)
+    assert not Handover.objects.leave(user, "third", now), "it is the last one"
+    shown = summary.situation({"attack": scenarios()["attack"]}, "olga", now - HOUR_MS, now)
+    assert [row.text for row in shown.texts] == newest
+    assert [each.said.text for each in shown.notes if isinstance(each.said, Note)] == newest
+    texts = section(page_of(client), "text")
+    assert re.findall("first|second|third", texts) == newest
 
 
 def test_who_was_away_for_hours_is_told_since_then(user: User):

@@ -34,8 +34,8 @@ EU = "/?scenario=attack&q=team%3AEU"
 
 
 @pytest.fixture
-def sites(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two attacked sites of team EU, and a calm one; one of another team."""
+def sites(stopped_clock: int, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two attacked sites of team EU, and a calm one; one of another team: all since one moment."""
     monkeypatch.setattr(scenario_tabs, "_shared", (0.0, {}))
     for asset in ("bank", "shop", "pay"):
         world.report(asset, "under-attack")

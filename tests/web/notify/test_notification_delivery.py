@@ -176,8 +176,8 @@ def test_an_attack_is_mailed_and_its_end_in_the_same_thread(
     world.report("shop", "under-attack")
     world.write()
     run(clock)
-    assert mails.recipients == ["soc@example.org", "boss@example.org"]
-    first = mails.mails[0]
+    assert sorted(mails.recipients) == ["boss@example.org", "soc@example.org"]
+    first = next(each for each in mails.mails if each["To"] == "soc@example.org")
     assert first["Subject"] == "shop under attack"
     assert (
         first["Message-ID"]

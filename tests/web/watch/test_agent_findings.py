@@ -37,7 +37,7 @@ DAY = 24 * 60 * MINUTE
 SITES = ("shop", "login", "pay")
 ATTACK = scenarios()["attack"]
 LIFETIME = ATTACK.vote_lifetime or 0
-AHEAD = 6 * MINUTE
+AHEAD = 6 * MINUTE + MINUTE // 2  # 6 min also to who looks some seconds later
 
 
 def report(world: World, agent: str, state: str = "clear", *, off: int = 0, sites=SITES) -> None:

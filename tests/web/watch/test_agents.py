@@ -57,6 +57,7 @@ def form_of(end: str = "15m", **more: Any) -> dict[str, Any]:
 # ---- what is counted -----------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("stopped_clock")
 def test_each_agent_is_seen_and_its_records_and_changes_are_counted(world: World) -> None:
     world.report("shop", "clear", "waf-1")
     world.report("shop", "under-attack", "waf-1")

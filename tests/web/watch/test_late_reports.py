@@ -33,7 +33,7 @@ from support.web.retention import apply_all
 from support.web.world import World
 from wire.job import ClockBehind, Heartbeat, LatenessReport, QueryReport, encode
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("stopped_clock")]
 
 MINUTE = 60_000
 
@@ -313,7 +313,7 @@ def test_an_agent_that_left_has_no_silent_vote(world: World) -> None:
     assert Agent.objects.get(agent="waf-1").silent == 1
     world.job.leave("attack", Leave("shop", "waf-1"))
     world.write()
-    walk(now_ms())
+    walk(now_ms() + 1)
     agent = Agent.objects.get(agent="waf-1")
     assert (agent.silent, agent.silent_since, agent.votes) == (0, None, 0)
 
