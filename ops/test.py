@@ -72,6 +72,11 @@ THREE = ("-n", "3", "--dist", "worksteal")
 FOUR = ("-n", "4", "--dist", "worksteal")
 """Workers with separate processes: while one waits for a start or an end, others work."""
 
+FILES = ("--dist", "loadfile", "--no-loadscope-reorder")
+THREE_FILES, FOUR_FILES = ("-n", "3", *FILES), ("-n", "4", *FILES)
+"""Workers that are given a whole file at a time: its tests share processes that take long to start.
+"""
+
 ONE_BY_ONE = ("-n", "3", "--dist", "load", "--maxschedchunk", "1")
 """Also three workers, each of which is given one test at a time: they share what they look at."""
 
@@ -97,7 +102,7 @@ STAGES = (
         "a broker, and what lives with it",
         130,
         430,
-        (*FOUR, *UNLOADED),
+        (*FOUR_FILES, *UNLOADED),
         needs=("java", "redis"),
     ),
     TestStage(
@@ -105,7 +110,7 @@ STAGES = (
         "job and kernel against the fold",
         210,
         900,
-        (*TWO, *UNLOADED),
+        (*THREE_FILES, *UNLOADED),
         needs=("java",),
     ),
     TestStage(

@@ -35,6 +35,7 @@ gc.set_threshold(50_000, 20, 50)  # modules and tests stay: to look at them less
 
 from bus.memory import MemoryBus  # noqa: E402
 from support.run.selection import mark_extensive, register_profiles  # noqa: E402
+from support.run.shared_broker import shared_broker  # noqa: E402
 from support.run.stack import EmbeddedBroker  # noqa: E402
 from support.web.database import migrated_by_copy  # noqa: E402
 
@@ -90,12 +91,12 @@ def jars_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterator[EmbeddedBroker]:
+def broker(
+    session_folder: Path, tmp_path_factory: pytest.TempPathFactory, jars_dir: Path
+) -> Iterator[EmbeddedBroker]:
     """A real broker for the whole session; `.bootstrap` is its address, `.settings()` fits it.
 
-    Tests that share it keep apart by topic prefix.
+    Tests that share it, of all workers, keep apart by topic prefix.
     """
-    embedded = EmbeddedBroker(tmp_path_factory.mktemp("broker"), jars_dir)
-    embedded.start()
-    yield embedded
-    embedded.stop()
+    with shared_broker(session_folder, tmp_path_factory.mktemp("broker"), jars_dir) as broker:
+        yield broker

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -18,7 +19,7 @@ from support.web.web_process import Web
 from wire.partitioner import partition_of
 from wire.topics import Topics
 
-PREFIX = "logged."
+PREFIX = f"logged-{uuid4().hex[:8]}."
 TOPICS = Topics(PREFIX)
 AGENT = "Mozilla/5.0 (of nobody else)"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,15 @@ REFUSALS = {10, -1}
 STAMPED = {"message.timestamp.type": "LogAppendTime"}
 GOOD = [(b"k", b"v" * 50)] * 3
 TINY = [(b"", b"")]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterator[EmbeddedBroker]:
+    """A broker of these tests alone: what it has no room for is not in the way of others."""
+    own = EmbeddedBroker(tmp_path_factory.mktemp("bombed"), jars_dir)
+    own.start()
+    yield own
+    own.kill()
 
 
 def made(bus: KafkaBus, **config: str) -> str:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -21,7 +22,7 @@ from support.histories.login_logs import Event, client
 from support.run.stack import ROOT, EmbeddedBroker
 from wire.topics import Topics
 
-PREFIX = "windows."
+PREFIX = f"windows-{uuid4().hex[:8]}."
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -22,7 +23,7 @@ from support.web.web_process import Web, until
 from wire.sink import encode_headers, encode_state
 from wire.topics import Topics
 
-PREFIXED = "serve."
+PREFIXED = f"serve-{uuid4().hex[:8]}."
 FRAME = 65_536
 """Largest frame that the server reads, bytes."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -35,7 +36,8 @@ COMPACTED = {
 COMPACTION_S = 90
 """The broker looks for something to compact every 15 s."""
 
-TOPIC = "views.orders.now"
+PREFIX = f"views-{uuid4().hex[:8]}."
+TOPIC = f"{PREFIX}orders.now"
 Content = tuple[str, str | None]
 
 
@@ -83,7 +85,7 @@ def web(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("web")
     path = folder / "views.toml"
     path.write_text('[orders]\ntopic = "orders.now"\n')
-    web = Web(folder, broker.bootstrap, "views.", views=path)
+    web = Web(folder, broker.bootstrap, PREFIX, views=path)
     yield web
     web.process.kill()
     web.process.wait()

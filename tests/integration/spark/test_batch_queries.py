@@ -54,7 +54,8 @@ def job(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
     Of all tests, some ask the Python engine too.
     """
-    made = Job(broker, tmp_path_factory.mktemp("shared") / "job", "batch_queries.", batch_s=5)
+    prefix = f"batch-queries-{uuid.uuid4().hex[:8]}."
+    made = Job(broker, tmp_path_factory.mktemp("shared") / "job", prefix, batch_s=5)
     made.configure(IN_PYTHON if is_whole() else SCENARIOS)
     made.start()
     yield made

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.conf import settings
@@ -135,7 +136,7 @@ class Judge:
 @pytest.fixture
 def judge(broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Judge:
     """A log and a database that its job and materialiser have filled."""
-    prefix = f"reconcile-{tmp_path.name}."
+    prefix = f"reconcile-{uuid4().hex[:8]}."
     given = {
         "DATA_DIR": tmp_path,
         "KAFKA_BOOTSTRAP": broker.bootstrap,

@@ -27,7 +27,7 @@ def shared_product(folder: Path, jars_dir: Path) -> Iterator[Stack]:
     with exclusive(folder / "start.lock"):
         first = not ports.exists()
         stack = _start(folder, jars_dir, ports) if first else _join(folder, jars_dir, ports)
-        using = _lock(users, fcntl.LOCK_SH)
+        using = lock(users, fcntl.LOCK_SH)
     yield stack
     using.close()
     if first:
@@ -54,7 +54,7 @@ def turn(folder: Path, *, alone: bool) -> Iterator[None]:
     Who waits to be alone lets nobody else begin: the gate stays locked until it is its turn.
     """
     with exclusive(folder / "gate.lock"):
-        held = _lock(folder / "turn.lock", fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        held = lock(folder / "turn.lock", fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
     with held:
         yield
 
@@ -62,11 +62,12 @@ def turn(folder: Path, *, alone: bool) -> Iterator[None]:
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
     """Hold a lock among processes, once nobody else does."""
-    with _lock(path, fcntl.LOCK_EX):
+    with lock(path, fcntl.LOCK_EX):
         yield
 
 
-def _lock(path: Path, kind: int) -> IO[bytes]:
+def lock(path: Path, kind: int) -> IO[bytes]:
+    """Lock a file among processes, once that can be; who closes it lets it go."""
     file = path.open("ab")
     fcntl.flock(file, kind)
     return file
