@@ -9,18 +9,12 @@ from playwright.sync_api import Locator, Page, expect
 
 from bus.kafka import KafkaBus
 from domain.scenario_parser import load_scenarios
-from support.browser.browser_pages import Open, Send, serious
+from support.browser.browser_pages import Open, Send, live, serious
 from support.run.stack import ROOT, Stack, wait_until
 from wire.topics import Topics
 
 SCENARIOS = load_scenarios(ROOT / "scenarios.toml", demo=True)
 PATH = "/partitions/"
-
-
-def live(page: Page) -> Page:
-    """Wait until the page renews itself."""
-    expect(page.locator("#live")).to_have_attribute("data-state", "live")
-    return page
 
 
 def reports(page: Page) -> Locator:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
-from msgspec import structs
 
 from dashboard.core.common.access import Role
 from dashboard.core.common.scenarios import scenarios
@@ -24,10 +23,10 @@ from dashboard.core.job.freshness import (
 )
 from dashboard.core.job.ingestion import ingest_progress
 from dashboard.core.job.liveness import Signs
-from dashboard.core.job.models import FIGURES, BucketStatus
 from dashboard.core.job.status import clocks_behind, recall
 from domain.scenario import Scenario
-from wire.job import ClockBehind, Heartbeat, QueryReport, Stopped, bucket_name, encode
+from support.web.heartbeats import heartbeat, store
+from wire.job import ClockBehind, QueryReport, Stopped, bucket_name, encode
 
 NOW = 1_790_000_000_000
 PLACE = ("job.buckets", 0)
@@ -506,24 +505,8 @@ def beat(
     bucket: str = "attack/0", records: int = 0, dead: int = 0, log_time: int = NOW, **more: Any
 ) -> bytes:
     scenario, _, partition = bucket.partition("/")
-    heartbeat = Heartbeat(
-        bucket=bucket,
-        scenario=scenario,
-        partition=int(partition),
-        epoch=1,
-        executor="driver",
-        host="here",
-        log_time=log_time,
-        offset=7,
-        assets=1,
-        timers=0,
-        records=records,
-        dead_letters=dead,
-        stale=0,
-        engine="python",
-        at=log_time,
-    )
-    return encode(structs.replace(heartbeat, **more))
+    fields = {"records": records, "dead_letters": dead, "engine": "python"}
+    return encode(heartbeat(log_time, scenario, int(partition), **fields | more))
 
 
 def test_the_newest_heartbeat_counts():
@@ -702,12 +685,7 @@ def test_what_a_query_said_that_has_handed_a_bucket_over_says_nothing():
 
 @pytest.mark.django_db
 def test_clocks_behind_are_recalled_from_the_database():
-    heartbeat = Heartbeat(
-        "attack/0", "attack", 0, 1, "driver", "here", NOW, 7, 1, 0, 0, 0, 0, "kernel", NOW
-    )
-    BucketStatus.objects.create(
-        **{name: getattr(heartbeat, name) for name in FIGURES}, received_at=NOW
-    )
+    store(heartbeat(NOW))
     signs = Signs()
     ingest_progress([slow(attack=SLOW), slow("python", attack=SLOW, orders=SLOW)])
     recall(signs)

@@ -14,7 +14,7 @@ from dashboard.core.job.liveness import (
     signs,
     skews,
 )
-from wire.job import Heartbeat
+from support.web.heartbeats import heartbeat
 
 NOW = 1_790_000_000_000
 
@@ -122,14 +122,6 @@ def test_what_is_kept_is_bounded():
     pace = paces.of("attack/0")
     assert len(pace._beats) == len(pace._lags) == KEPT
     assert list(paces.newest) == ["attack/0"]
-
-
-def heartbeat(at: int, records: int = 0) -> Heartbeat:
-    return Heartbeat(
-        bucket="attack/0", scenario="attack", partition=0, epoch=1, executor="driver",
-        host="here", log_time=at, offset=at, assets=1, timers=0, records=records,
-        dead_letters=0, stale=0, engine="kernel", at=at,
-    )  # fmt: skip
 
 
 def test_the_newest_heartbeat_of_a_bucket_is_kept():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -23,6 +23,7 @@ from domain.history.periods import (
     hours,
     hours_within,
 )
+from support.web.clocks import at
 
 MINUTE, HOUR = 60_000, 3_600_000
 ZONES = (
@@ -62,10 +63,10 @@ def test_the_hours_of_a_day_are_those_that_a_clock_shows(zone: ZoneInfo, day: da
         assert before.end == after.begin
     for hour in listed:
         assert 0 < hour.end - hour.begin <= HOUR
-        for at in range(hour.begin, hour.end, MINUTE):
-            shown = datetime.fromtimestamp(at / 1000, zone)
+        for moment in range(hour.begin, hour.end, MINUTE):
+            shown = datetime.fromtimestamp(moment / 1000, zone)
             assert (shown.date(), shown.hour) == (hour.day, hour.hour)
-            assert hour_begin(at, zone) == hour.begin
+            assert hour_begin(moment, zone) == hour.begin
 
 
 def test_hours_are_cut_off_at_both_ends():
@@ -110,10 +111,6 @@ def test_dates_are_compared_with_as_many_days_before():
             between(date(2026, 3, 10), last)
     with pytest.raises(ValueError, match="expected one of day"):
         containing("decade", date(2026, 1, 1))
-
-
-def at(text: str) -> int:
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
 
 
 def test_a_day_on_which_the_clock_changes_is_shorter_or_longer():

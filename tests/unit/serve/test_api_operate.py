@@ -19,6 +19,7 @@ from dashboard.core.job.models import BucketStatus, JobProgress
 from dashboard.core.states.models import Divergence, FoldSnapshot, SinkOffset
 from dashboard.operate.dead_letters.models import DeadLetter
 from dashboard.serve.materialiser.worker import Materialiser
+from support.web.heartbeats import heartbeat, store
 
 pytestmark = pytest.mark.django_db
 
@@ -32,12 +33,10 @@ def get(path: str, headers: dict[str, str]) -> Any:
 def beat(partition: int = 0, **more: Any) -> BucketStatus:
     at = now_ms()
     fields = {
-        "bucket": f"attack/{partition}", "scenario": "attack", "partition": partition, "epoch": 2,
-        "executor": "3", "host": "worker-1", "log_time": at - 4_000, "offset": 6, "assets": 12,
-        "timers": 5, "records": 40, "dead_letters": 1, "stale": 2, "engine": "kernel", "at": at,
-        "received_at": at,
+        "epoch": 2, "executor": "3", "host": "worker-1", "log_time": at - 4_000, "offset": 6,
+        "assets": 12, "timers": 5, "records": 40, "dead_letters": 1, "stale": 2,
     }  # fmt: skip
-    return BucketStatus.objects.create(**fields | more)
+    return store(heartbeat(at, "attack", partition, **fields), **more)
 
 
 def fill(bus: Any, topic: str, number: int, partition: int = 0) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import DataError, OperationalError
@@ -18,7 +19,8 @@ from domain.records import Command, Report
 from domain.scenario_parser import load_scenarios
 from support.kafka.counted_stop import CountedStop
 from support.kafka.sinks import PlayedJob
-from wire.job import Heartbeat, QueryReport, encode
+from support.web.heartbeats import heartbeat
+from wire.job import QueryReport, encode
 from wire.sink import encode_headers, encode_state, state_of_json
 
 pytestmark = pytest.mark.django_db
@@ -193,44 +195,27 @@ def test_what_the_database_alone_refuses_is_refused_alone(job, worker, monkeypat
     assert all(sink_offsets().get(place, 0) == end for place, (_, end) in ends.items())
 
 
-def heartbeat(**changes: object) -> bytes:
-    fields = {
-        "bucket": "attack/0",
-        "scenario": "attack",
-        "partition": 0,
-        "epoch": 1,
-        "executor": "e",
-        "host": "h",
-        "log_time": 5,
-        "offset": 50,
-        "assets": 1,
-        "timers": 0,
-        "records": 1,
-        "dead_letters": 0,
-        "stale": 0,
-        "engine": "python",
-        "at": 5,
-    }
-    return encode(Heartbeat(**fields | changes))  # type: ignore[arg-type]
+def beat(**changes: Any) -> bytes:
+    return encode(heartbeat(5, **{"offset": 50, "engine": "python"} | changes))
 
 
 @pytest.mark.parametrize("together", [True, False])
 def test_heartbeats_told_again_do_not_turn_back(job, worker, together):
     drain(worker)
     for changes in ({"offset": 60}, {"offset": 55}, {"epoch": 0, "offset": 99}):
-        job.producer.send_and_wait(job.topics.buckets, b"attack/0", heartbeat(**changes))
+        job.producer.send_and_wait(job.topics.buckets, b"attack/0", beat(**changes))
         if not together:
             drain(worker)
     drain(worker)
     assert BucketStatus.objects.get(bucket="attack/0").offset == 60
-    job.producer.send_and_wait(job.topics.buckets, b"attack/0", heartbeat(epoch=2, offset=1))
+    job.producer.send_and_wait(job.topics.buckets, b"attack/0", beat(epoch=2, offset=1))
     drain(worker)
     assert BucketStatus.objects.get(bucket="attack/0").offset == 1
 
 
 @pytest.mark.parametrize("changes", [{"bucket": "x" * 61}, {"host": "a\0b"}, {"offset": 2**63}])
 def test_a_heartbeat_that_no_column_takes_is_refused(job, worker, changes):
-    job.producer.send_and_wait(job.topics.buckets, b"x", heartbeat(**changes))
+    job.producer.send_and_wait(job.topics.buckets, b"x", beat(**changes))
     drain(worker)
     assert BucketStatus.objects.count() == len(job.buckets)
     assert not BucketStatus.objects.filter(host="a\0b").exists()

@@ -17,7 +17,8 @@ from dashboard.core.job.liveness import Signs
 from dashboard.core.job.models import BucketStatus, JobProgress
 from dashboard.core.states.models import SinkOffset
 from dashboard.serve.api import health
-from wire.job import ClockBehind, QueryReport, bucket_name
+from support.web.heartbeats import heartbeat, store
+from wire.job import ClockBehind, QueryReport
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("impatient")]
 
@@ -32,12 +33,7 @@ def heartbeats(log_time: int) -> None:
     """Every bucket has been heard of, and has reached `log_time` (ms)."""
     for scenario in scenarios().values():
         for partition in range(scenario.partitions):
-            BucketStatus.objects.create(
-                bucket=bucket_name(scenario.name, partition), scenario=scenario.name,
-                partition=partition, epoch=1, executor="1", host="h", log_time=log_time, offset=1,
-                assets=0, timers=0, records=0, dead_letters=0, stale=0, engine="python",
-                at=log_time, received_at=log_time,
-            )  # fmt: skip
+            store(heartbeat(log_time, scenario.name, partition, engine="python"))
 
 
 def ready() -> tuple[int, list[str]]:

@@ -12,7 +12,7 @@ from django.test import Client
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS, utc_datetime
-from dashboard.core.job.models import FIGURES, BucketStatus
+from dashboard.core.job.models import BucketStatus
 from dashboard.core.states.models import Transition
 from dashboard.notify.summaries import phrases
 from dashboard.notify.summaries.calculation import summary
@@ -32,6 +32,7 @@ from dashboard.serve.materialiser.writer import write
 from dashboard.watch.incidents.models import Incident
 from domain.history.periods import DAY, WEEK, containing
 from support.web.clocks import at, stop_clock
+from support.web.heartbeats import heartbeat, store
 from support.web.summaries import sum_up
 from wire.job import Heartbeat
 
@@ -77,16 +78,12 @@ def gap(begin: int, end: int, scenario: str = "attack") -> None:
 
 
 def beat(at: int, scenario: str = "attack") -> Heartbeat:
-    return Heartbeat(
-        f"{scenario}/0", scenario, 0, 3, "driver", "h", at, at // 1000, 11, 5, 40, 0, 0, "kernel",
-        at,
-    )  # fmt: skip
+    return heartbeat(at, scenario, epoch=3, offset=at // 1000)
 
 
 def heard(at: int, scenario: str = "attack") -> None:
     """The newest heartbeat of a scenario that the database has."""
-    row = {name: getattr(beat(at, scenario), name) for name in FIGURES}
-    BucketStatus.objects.create(**row, received_at=at)
+    store(beat(at, scenario))
 
 
 def sum_up_all() -> None:

@@ -18,8 +18,6 @@ from dashboard.core.common.times import now_ms
 from dashboard.core.job.ingestion import ingest_progress
 from dashboard.core.job.liveness import process_signs
 from dashboard.core.job.models import (
-    FIGURES,
-    BucketStatus,
     JobProgress,
     JobRequest,
     JobSample,
@@ -33,6 +31,7 @@ from dashboard.operate.dead_letters.models import DeadLetter
 from domain.records import Cause, StateRecord
 from domain.version import Version
 from support.histories.hostile import calm, text
+from support.web.heartbeats import heartbeat, store
 from support.web.pages import text_of
 from support.web.web_fixtures import logged_in_as
 from support.web.world import World
@@ -41,7 +40,6 @@ from wire.job import (
     Checkpoint,
     ClockBehind,
     Control,
-    Heartbeat,
     JobAnswer,
     QueryReport,
     Stopped,
@@ -74,12 +72,8 @@ def tell(status: Any = "running", since: int = 1_000_000, **more: Any) -> None:
 
 def beat(age: int = 0, **changes: Any) -> None:
     """A bucket of the kernel was heard of so long ago."""
-    at = now_ms() - age
-    bucket_beat = Heartbeat(
-        "attack/0", "attack", 0, 3, "driver", "h", at, 7, 11, 5, 40, 0, 0, "kernel", at
-    )
-    row = {name: getattr(bucket_beat, name) for name in FIGURES} | changes
-    BucketStatus.objects.create(**row, received_at=at)
+    beat = heartbeat(now_ms() - age, epoch=3, assets=11, timers=5, records=40)
+    store(beat, **changes)
 
 
 def body(client: Client) -> str:
@@ -486,9 +480,9 @@ def test_what_was_read_once_more_and_what_time_did_are_no_wait():
         Cause("hold", 0, 4, now - 5_000),
     ]
     newest = [seen(cause) for cause in causes]
-    beats = [heartbeat(log_time=now - 4_000), heartbeat(log_time=now - 2_000)]
+    beats = [heartbeat(now - 4_000), heartbeat(now - 2_000)]
     samples.add_sample({"attack": newest}, beats, [DeadLetter(scenario="attack")], now)
-    samples.add_sample({}, [heartbeat(log_time=now - 1_000)], [DeadLetter(scenario="attack")], now)
+    samples.add_sample({}, [heartbeat(now - 1_000)], [DeadLetter(scenario="attack")], now)
     (row,) = JobSample.objects.all()
     figures = (row.updates, row.waited, row.longest, row.behind, row.letters)
     assert figures == (2, 400, 300, 4_000, 2)
@@ -501,12 +495,6 @@ def seen(cause: Cause) -> Any:
             since=1, unconfirmed=False,
         )
     )  # fmt: skip
-
-
-def heartbeat(log_time: int) -> Heartbeat:
-    return Heartbeat(
-        "attack/0", "attack", 0, 3, "driver", "h", log_time, 7, 11, 5, 40, 0, 0, "kernel", log_time
-    )
 
 
 def test_charts_and_their_table_tell_the_same():

@@ -14,11 +14,11 @@ from bus.base import ConsumerRecord
 from dashboard.board.live.live_view import live_view
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
-from dashboard.core.job.models import FIGURES, BucketStatus
+from support.web.heartbeats import heartbeat, store
 from support.web.pages import text_of
 from support.web.web_fixtures import bearer, make_user
 from support.web.world import World
-from wire.job import Heartbeat, bucket_name, encode
+from wire.job import Heartbeat, encode
 from wire.partitioner import murmur2, partition_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("operator")]
@@ -51,13 +51,11 @@ def steps(body: str) -> dict[str, str]:
 
 def beat(partition: int = 0, scenario: str = "attack", **more: Any) -> Heartbeat:
     at = now_ms()
-    fields: dict[str, Any] = {
-        "bucket": bucket_name(scenario, partition), "scenario": scenario, "partition": partition,
-        "epoch": 2, "executor": "driver", "host": "worker-1", "log_time": at - 400, "offset": 6,
-        "assets": 12, "timers": 5, "records": 40, "dead_letters": 0, "stale": 0,
-        "engine": "kernel", "at": at,
+    fields = {
+        "epoch": 2, "host": "worker-1", "log_time": at - 400, "offset": 6, "assets": 12,
+        "timers": 5, "records": 40,
     }  # fmt: skip
-    return Heartbeat(**fields | more)
+    return heartbeat(at, scenario, partition, **fields | more)
 
 
 def hear(beats: list[Heartbeat], at: int) -> None:
@@ -161,8 +159,7 @@ def test_a_silent_job_keeps_its_last_figures_and_says_since_when(client: Client,
 
 
 def test_figures_of_a_database_when_this_process_has_heard_nothing(client: Client, world: World):
-    figures = {name: getattr(beat(), name) for name in FIGURES}
-    BucketStatus.objects.create(received_at=now_ms(), **figures)
+    store(beat())
     cells = line(page(client), "attack.reports/0")
     assert (cells[8], cells[17]) == ("12", "worker-1")
 

@@ -19,11 +19,12 @@ from dashboard.core.states.models import FoldSnapshot, LogBound, dump_pairs
 from dashboard.operate.requests import models, tasks
 from dashboard.operate.requests.models import Replay
 from support.histories.hostile import calm, text
+from support.web.heartbeats import heartbeat, store
 from support.web.pages import text_of
 from support.web.retention import apply_all
 from support.web.web_fixtures import make_user, show
 from support.web.world import World
-from wire.job import Control, Heartbeat, JobAnswer, QueryReport, decode_control
+from wire.job import Control, JobAnswer, QueryReport, decode_control
 
 pytestmark = pytest.mark.django_db
 
@@ -47,18 +48,7 @@ def client(world: World) -> Client:
 
 
 def beat(scenario: str, at: int, epoch: int = 3, offset: int = 9) -> None:
-    now = now_ms()
-    heartbeat = Heartbeat(
-        f"{scenario}/{at}", scenario, at, epoch, "driver", "h", now, offset, 1, 1, 1, 0, 0,
-        "kernel", now,
-    )  # fmt: skip
-    columns = {field.name for field in BucketStatus._meta.get_fields()}
-    row = {
-        name: getattr(heartbeat, name) for name in Heartbeat.__struct_fields__ if name in columns
-    }
-    BucketStatus.objects.update_or_create(
-        bucket=heartbeat.bucket, defaults=row | {"received_at": now}
-    )
+    store(heartbeat(now_ms(), scenario, at, epoch=epoch, offset=offset))
 
 
 def tell(**more: Any) -> None:

@@ -17,9 +17,8 @@ from dashboard.core.audit.models import AuditEntry as Entry
 from dashboard.core.common.kafka import Gateway
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
-from dashboard.core.job.ingestion import dump_mutes
 from dashboard.core.job.ingestion import ingest_progress as take_in_asks
-from dashboard.core.job.models import BucketStatus, JobProgress, JobRequest
+from dashboard.core.job.models import JobProgress, JobRequest
 from dashboard.core.job.requests import REQUEST_LIMIT
 from dashboard.core.rules.ingestion import RECORDS_KEPT, ingest_rules
 from dashboard.core.rules.models import (
@@ -32,8 +31,9 @@ from dashboard.core.rules.models import (
 from domain.overlay import canonical, digest, overlaid, overlay_text
 from domain.scenario_parser import scenario_from_plain
 from support.histories.hostile import calm, text
+from support.web.heartbeats import heartbeat, store
 from support.web.web_fixtures import logged_in_as, show
-from wire.job import Carried, Control, Heartbeat, JobAnswer, Overlay, QueryReport, decode_control
+from wire.job import Carried, Control, JobAnswer, Overlay, QueryReport, decode_control
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("gateway")]
 
@@ -61,31 +61,8 @@ def tell(keys: Any = None, offset: int = 10, name: str = "attack", **more: Any) 
 
 def beat(offset: int = 20, *partitions: int) -> None:
     """Buckets have come so far."""
-    now = now_ms()
     for at in partitions or range(4):
-        heartbeat = Heartbeat(
-            f"attack/{at}",
-            "attack",
-            at,
-            3,
-            "driver",
-            "h",
-            now,
-            offset,
-            1,
-            0,
-            0,
-            0,
-            0,
-            "kernel",
-            now,
-        )
-        row = {n: getattr(heartbeat, n) for n in [f.name for f in BucketStatus._meta.fields]
-               if hasattr(heartbeat, n)}  # fmt: skip
-        BucketStatus.objects.update_or_create(
-            bucket=heartbeat.bucket,
-            defaults={**row, "mutes": dump_mutes(heartbeat.mutes), "received_at": now},
-        )
+        store(heartbeat(now_ms(), "attack", at, epoch=3, offset=offset))
 
 
 def body(client: Client, path: str = PAGE) -> str:

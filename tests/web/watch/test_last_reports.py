@@ -7,34 +7,21 @@ from typing import Any
 
 import pytest
 
-from dashboard.core.common.scenarios import topics
 from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
 from dashboard.watch.agents import reports
 from dashboard.watch.agents.findings import news
 from dashboard.watch.agents.models import KEPT, Agent, LastReport
+from support.web.heartbeats import heartbeat, materialise
 from support.web.retention import apply_all
 from support.web.world import World
-from wire.job import Heartbeat, LatenessReport, encode
+from wire.job import Heartbeat, LatenessReport
 
 pytestmark = pytest.mark.django_db
 
 
 def beat(at: int, *agents: LatenessReport, **more: Any) -> Heartbeat:
     """A heartbeat of attack/0 that was sent at a time."""
-    fields: dict[str, Any] = {
-        "bucket": "attack/0", "scenario": "attack", "partition": 0, "epoch": 1,
-        "executor": "driver", "host": "here", "log_time": at, "offset": at, "assets": 1,
-        "timers": 0, "records": 9, "dead_letters": 0, "stale": 0, "engine": "kernel", "at": at,
-        "agents": agents,
-    }  # fmt: skip
-    return Heartbeat(**fields | more)
-
-
-def tell(world: World, *beats: Heartbeat) -> None:
-    """Heartbeats into the topic, and from there into the database."""
-    for each in beats:
-        world.job.producer.send_and_wait(topics().buckets, each.bucket.encode(), encode(each))
-    world.materialise()
+    return heartbeat(at, **{"offset": at, "records": 9, "agents": agents} | more)
 
 
 def last() -> dict[str, int]:
@@ -54,7 +41,7 @@ def test_a_report_is_kept_with_its_time_and_a_command_is_none(world: World) -> N
 
 def test_heartbeats_with_records_alone_are_no_report(world: World) -> None:
     """So a rule's record looks, which the job reads at its start."""
-    tell(world, beat(now_ms()))
+    materialise(world, beat(now_ms()))
     assert last() == {}
     assert news(now_ms()).last == {}
 
@@ -67,15 +54,15 @@ def test_reports_that_leave_no_record_are_reports(world: World) -> None:
         LatenessReport("", late=1),
     ):
         now += 1
-        tell(world, beat(now, each))
+        materialise(world, beat(now, each))
         assert last() == {"attack": now}, each
-    tell(world, beat(now + 1, LatenessReport("user:ada", late=1)))
+    materialise(world, beat(now + 1, LatenessReport("user:ada", late=1)))
     assert last() == {"attack": now}, "an operator's vote is no agent's"
 
 
 def test_a_clock_that_is_ahead_does_not_say_when_it_was(world: World) -> None:
     now = now_ms()
-    tell(world, beat(now, LatenessReport("waf-1", late=1), log_time=now + HOUR_MS))
+    materialise(world, beat(now, LatenessReport("waf-1", late=1), log_time=now + HOUR_MS))
     assert last() == {"attack": now}
 
 

@@ -28,6 +28,7 @@ from dashboard.watch.agents.reports import (
 )
 from dashboard.watch.agents.statistics import listed, one, walk
 from domain.records import Leave, Report
+from support.web.heartbeats import heartbeat, materialise
 from support.web.pages import text_of
 from support.web.retention import apply_all
 from support.web.world import World
@@ -40,24 +41,11 @@ MINUTE = 60_000
 
 def beat(offset: int, *agents: LatenessReport, **more: Any) -> Heartbeat:
     """A heartbeat of attack/0 at an offset."""
-    at = now_ms()
     sums = {
         kind: sum(getattr(each, kind) for each in agents) for kind in ("stale", "late", "silent")
     }
-    fields: dict[str, Any] = {
-        "bucket": "attack/0", "scenario": "attack", "partition": 0, "epoch": 1,
-        "executor": "driver", "host": "here", "log_time": at, "offset": offset, "assets": 1,
-        "timers": 0, "records": 9, "dead_letters": 0, "engine": "kernel", "at": at,
-        "agents": agents, **sums,
-    }  # fmt: skip
-    return Heartbeat(**fields | more)
-
-
-def tell(world: World, *beats: Heartbeat) -> None:
-    """Heartbeats into the topic, and from there into the database."""
-    for each in beats:
-        world.job.producer.send_and_wait(topics().buckets, each.bucket.encode(), encode(each))
-    world.materialise()
+    fields = {"offset": offset, "records": 9, "agents": agents, **sums}
+    return heartbeat(now_ms(), **fields | more)
 
 
 def kept() -> dict[str, tuple[int, ...]]:
@@ -76,13 +64,13 @@ def totals() -> dict[str, int]:
 
 def test_what_heartbeats_tell_is_added_up_by_agent_and_hour(world: World) -> None:
     waf = LatenessReport("waf-1", stale=3, silent=2, age=90_000)
-    tell(
+    materialise(
         world,
         beat(10, waf, LatenessReport("waf-2", late=1)),
         beat(20, LatenessReport("waf-1", silent=1, rare=1, age=80_000)),
         beat(30, LatenessReport("", stale=7, age=70_000)),
     )
-    tell(world, beat(40, LatenessReport("waf-2", late=1, rare=4)))
+    materialise(world, beat(40, LatenessReport("waf-2", late=1, rare=4)))
     assert kept() == {
         "waf-1": (3, 0, 3, 1, 80_000),
         "waf-2": (0, 2, 0, 4, 0),
@@ -95,7 +83,7 @@ def test_what_heartbeats_tell_is_added_up_by_agent_and_hour(world: World) -> Non
 def test_what_was_refused_or_taken_in_doubt_is_added_up_too(world: World) -> None:
     now = now_ms() // MINUTE * MINUTE
     ahead = LatenessReport("waf-1", doubtful=2, ahead=370_000)
-    tell(
+    materialise(
         world,
         beat(10, ahead, LatenessReport("waf-2", refused=3), log_time=now - MINUTE, at=now - MINUTE),
         beat(
@@ -120,7 +108,7 @@ def test_what_was_refused_or_taken_in_doubt_is_added_up_too(world: World) -> Non
 def test_what_reports_were_like_of_late_is_told_for_a_votes_lifetime(world: World) -> None:
     attack, at = scenarios()["attack"], now_ms()
     assert attack.vote_lifetime is not None
-    tell(world, beat(10, LatenessReport("waf-1", refused=1), log_time=at, at=at))
+    materialise(world, beat(10, LatenessReport("waf-1", refused=1), log_time=at, at=at))
     end = at + attack.vote_lifetime
     assert lately(attack, None, end - MINUTE)
     assert not lately(attack, None, end + 2 * MINUTE)
@@ -135,19 +123,19 @@ def test_a_heartbeat_that_is_told_again_is_counted_once(world: World, together: 
     again = [beat(10, LatenessReport("waf-1", stale=1, age=1), epoch=2), beat(20, epoch=2)]
     runs: list[Iterable[Heartbeat]] = [[first, second], [first, second], again]
     if together:
-        tell(world, *(each for run in runs for each in run))
+        materialise(world, *(each for run in runs for each in run))
     else:
         for run in runs:
-            tell(world, *run)
+            materialise(world, *run)
     assert kept() == {"waf-1": (1, 1, 0, 0, 1)}
     assert totals() == {"stale": 1, "late": 1}
     assert BucketStatus.objects.get(bucket="attack/0").epoch == 2
-    tell(world, beat(30, LatenessReport("waf-1", stale=1, age=1), epoch=2))
+    materialise(world, beat(30, LatenessReport("waf-1", stale=1, age=1), epoch=2))
     assert totals() == {"stale": 2, "late": 1}
 
 
 def test_a_topic_that_is_read_again_is_counted_once(world: World) -> None:
-    tell(world, beat(10, LatenessReport("waf-1", stale=1, age=1)))
+    materialise(world, beat(10, LatenessReport("waf-1", stale=1, age=1)))
     SinkOffset.objects.update(next_offset=0)
     world.materialise()
     assert kept() == {"waf-1": (1, 0, 0, 0, 1)}
@@ -164,12 +152,12 @@ def test_a_topic_that_is_read_again_is_counted_once(world: World) -> None:
 def test_what_no_column_takes_is_refused_with_its_heartbeat(
     world: World, wrong: LatenessReport
 ) -> None:
-    tell(world, beat(10, wrong), beat(20, LatenessReport("waf-1", late=1)))
+    materialise(world, beat(10, wrong), beat(20, LatenessReport("waf-1", late=1)))
     assert kept() == {"waf-1": (0, 1, 0, 0, 0)}
 
 
 def test_names_that_are_nobodys_are_left_out(world: World) -> None:
-    tell(
+    materialise(
         world,
         beat(10, LatenessReport("user:olga", silent=1, age=9), LatenessReport("waf-1", late=1)),
     )
@@ -178,7 +166,7 @@ def test_names_that_are_nobodys_are_left_out(world: World) -> None:
 
 def test_a_bucket_whose_clock_is_ahead_counts_in_the_hour_of_the_jobs_own(world: World) -> None:
     now = now_ms()
-    tell(world, beat(10, LatenessReport("waf-1", late=1), log_time=now + 23 * HOUR_MS))
+    materialise(world, beat(10, LatenessReport("waf-1", late=1), log_time=now + 23 * HOUR_MS))
     assert LateHour.objects.get().hour == now // HOUR_MS
 
 
@@ -287,7 +275,7 @@ def test_an_agent_whose_clock_is_behind_is_told_from_one_that_is_right(
 def test_an_agent_of_which_no_record_tells_is_listed_all_the_same(
     world: World, client: Client
 ) -> None:
-    tell(world, beat(10, LatenessReport("<b>lost</b>", stale=5, age=3 * HOUR_MS)))
+    materialise(world, beat(10, LatenessReport("<b>lost</b>", stale=5, age=3 * HOUR_MS)))
     row = one(scenarios()["attack"], "<b>lost</b>", {}, now_ms())
     assert row is not None
     assert (row.last_seen, row.why) == (0, "clock behind by 3 h")
@@ -300,7 +288,9 @@ def test_an_agent_of_which_no_record_tells_is_listed_all_the_same(
 
 def test_what_came_more_than_a_day_ago_is_not_told(world: World) -> None:
     long_ago = now_ms() - 25 * HOUR_MS
-    tell(world, beat(10, LatenessReport("waf-1", stale=5, age=9), log_time=long_ago, at=long_ago))
+    materialise(
+        world, beat(10, LatenessReport("waf-1", stale=5, age=9), log_time=long_ago, at=long_ago)
+    )
     assert kept()
     assert of_the_day(scenarios()["attack"], None, now_ms()) == {}
 
@@ -337,7 +327,7 @@ def test_metrics_count_what_came_too_late_was_refused_or_taken_in_doubt(
         LatenessReport("waf-2", refused=4, doubtful=5, detail=6),
         LatenessReport("", refused=1),
     )
-    tell(world, beat(10, *agents))
+    materialise(world, beat(10, *agents))
     said = client.get("/metrics").content.decode()
     numbers = {"stale": 3, "silent": 2, "late": 1, "refused": 5, "doubtful": 5, "detail": 6}
     for kind, n in numbers.items():
@@ -352,7 +342,7 @@ def test_since_when_a_clock_is_ahead_is_kept_until_it_is_not(world: World) -> No
     now = now_ms()
 
     def since(offset: int, log_time: int, at: int) -> int | None:
-        tell(world, beat(offset, log_time=log_time, at=at))
+        materialise(world, beat(offset, log_time=log_time, at=at))
         return BucketStatus.objects.get(bucket="attack/0").ahead_since
 
     assert since(10, now + 5_000, now) is None
@@ -365,7 +355,7 @@ def test_a_clock_ahead_is_told_by_banner_row_readiness_rest_and_metric(
     world: World, client: Client
 ) -> None:
     now = now_ms()
-    tell(world, beat(10, log_time=now + 23 * HOUR_MS, at=now))
+    materialise(world, beat(10, log_time=now + 23 * HOUR_MS, at=now))
     live_view().signs.record_heartbeat(
         encode(beat(10, log_time=now + 23 * HOUR_MS, at=now)), (topics().buckets, 0), 1, now
     )
@@ -399,7 +389,7 @@ def test_a_brokers_clock_behind_is_told_by_banner_readiness_and_metric(
         "kernel", now, "running", 1, clocks_behind={"attack/0": ClockBehind(599_997, now - 12_000)}
     )
     world.job.producer.send_and_wait(topics().progress, b"kernel", encode(progress))
-    tell(world, beat(10, log_time=now - 12_000))
+    materialise(world, beat(10, log_time=now - 12_000))
     signs = live_view().signs
     signs.record_heartbeat(
         encode(beat(10, log_time=now - 12_000)), (topics().buckets, 0), 1, now_ms()
