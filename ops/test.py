@@ -95,8 +95,8 @@ SLOWEST = ("--durations=10", "--durations-min=1")
 BROWSING = {"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}
 
 STAGES = (
-    TestStage("unit", "functions and classes, without a process", 45, 110, (*THREE, *UNLOADED)),
-    TestStage("web", "pages, calls and socket messages", 150, 300, (*FOUR, *NO_BROWSER)),
+    TestStage("unit", "functions and classes, without a process", 45, 110, (*TWO, *UNLOADED)),
+    TestStage("web", "pages, calls and socket messages", 150, 300, (*TWO, *NO_BROWSER)),
     TestStage(
         "integration/kafka",
         "a broker, and what lives with it",

@@ -14,9 +14,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
+from django.db import connection
 from django.db.models import Count, Q, QuerySet
 
-from dashboard.core.common.models import ongoing, overlap
+from dashboard.core.common.models import LENGTHS_MS, overlap
 from dashboard.core.common.sql import STATEMENT, chunks
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.queries import listed
@@ -334,13 +335,12 @@ def sources_between(
 ) -> Sources:
     """Return the raw history between two times (Unix ms), of all assets or of some."""
     spans = Presence.objects.filter(scenario=scenario)
-    impaired = ImpairedSpan.objects.filter(scenario=scenario)
     if assets is not None:
         spans = spans.filter(asset__in=listed(assets))
-        impaired = impaired.filter(asset__in=listed(assets))
     there = spans.filter(Q(end=None) | Q(end__gt=begin), begin__lt=end)
     windows = _windows(scenario, begin, end, there, assets)
-    spells = _overlapping(impaired, begin, end) if assets is None else _own(impaired, begin, end)
+    span = Span(begin, end)
+    spells = _overlapping(scenario, span) if assets is None else _own(scenario, span, assets)
     came = spans.filter(begin__gte=begin, begin__lt=end).values_list("begin", flat=True)
     went = spans.filter(end__gte=begin, end__lt=end).values_list("end", flat=True)
     return Sources(
@@ -356,19 +356,41 @@ def sources_between(
     )
 
 
-def _overlapping(impaired: QuerySet[ImpairedSpan], begin: int, end: int) -> Iterator[Spell]:
-    """Yield asset, begin, end and mark of the spans that overlap a time."""
-    for condition in (Q(begin__gte=begin, begin__lt=end), *ongoing(begin, "begin", "end")):
-        yield from impaired.filter(condition).values_list(*SPELL)
+def _overlapping(scenario: str, span: Span) -> Sequence[Spell]:
+    """Return asset, begin, end and mark of the spans that overlap a time."""
+    begun: list[Any] = [scenario, *span]
+    lasting = [
+        each for ms in LENGTHS_MS for each in (scenario, span.begin, span.begin, span.begin - ms)
+    ]
+    longest: list[Any] = [scenario, span.begin, span.begin]
+    with connection.cursor() as cursor:
+        cursor.execute(OVERLAPPING, [*begun, scenario, span.begin, *lasting, *longest])
+        return list(cursor.fetchall())
 
 
-def _own(impaired: QuerySet[ImpairedSpan], begin: int, end: int) -> Iterator[Spell]:
-    """Yield the same for the spans of some assets."""
-    yield from impaired.filter(overlap(begin, end, "begin", "end")).values_list(*SPELL)
+def _own(scenario: str, span: Span, assets: Collection[str]) -> Iterable[Spell]:
+    """Return the same for the spans of some assets."""
+    own = ImpairedSpan.objects.filter(scenario=scenario, asset__in=listed(assets))
+    return own.filter(overlap(*span, "begin", "end")).values_list(*SPELL)
 
 
 SPELL = ("asset", "begin", "end", "unconfirmed")
 Spell = tuple[str, int, int | None, bool]
+_OVERLAPPING = (
+    "begin >= %s AND begin < %s",
+    'begin + 0 < %s AND "end" IS NULL',
+    *(
+        f'begin < %s AND "end" > %s AND begin > %s AND length_class {n}'
+        for n in ("IS NULL", *(f"= {n}" for n in range(1, len(LENGTHS_MS))))
+    ),
+    f'begin < %s AND "end" > %s AND length_class = {len(LENGTHS_MS)}',
+)
+"""Those begun in a time, and those of `ongoing` when it begins; an index answers each."""
+OVERLAPPING = " UNION ALL ".join(
+    'SELECT asset, begin, "end", unconfirmed FROM summaries_impairedspan '  # noqa: S608 - our own
+    f"WHERE scenario = %s AND {condition}"
+    for condition in _OVERLAPPING
+)
 
 
 def _windows(

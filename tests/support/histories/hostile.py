@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 import pytest
+
+from support.run.selection import sampled
 
 TEXTS = {
     "nul": "a\0b",
@@ -21,6 +25,15 @@ TEXTS = {
     "spaces": "   ",
     "path": "../../etc/passwd",
 }
+TEXTS_SHARE = 3
+"""A plain run tries one in so many texts in each field, others in the next."""
+
+
+def texts_for(field: str) -> Sequence[str]:
+    """Return the texts to try in a field."""
+    return sampled(list(TEXTS.values()), TEXTS_SHARE, crc32(field.encode()) % TEXTS_SHARE)
+
+
 text = pytest.mark.parametrize("text", TEXTS.values(), ids=list(TEXTS))
 """A test of every text."""
 

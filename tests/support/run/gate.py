@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -35,6 +35,8 @@ class Mark:
 def guarded(root: Path, folder: str) -> Iterator[tuple[str, str | None]]:
     """Yield each test or file below a folder that is marked `extensive`, and its guard."""
     for file in sorted((root / folder).rglob("test_*.py")):
+        if "mark.extensive" not in file.read_text():
+            continue
         name, tree = file.relative_to(root).as_posix(), _parsed(file)
         places = [(name, _file_marks(tree))]
         places += [(f"{name}::{test}", _marks(node)) for test, node in _tests(tree).items()]
@@ -71,7 +73,7 @@ def _parts(test: str) -> tuple[str, str]:
     return file, name.rpartition("::")[2]
 
 
-@lru_cache
+@cache
 def _parsed(file: Path) -> ast.Module:
     return ast.parse(file.read_text())
 

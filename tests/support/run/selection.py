@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from random import Random
+from typing import TypeVar
 
 import pytest
 from hypothesis import settings
+
+T = TypeVar("T")
 
 QUICK, FULL = "quick", "full"
 """Profiles of Hypothesis: for a plain run, which tries the same examples each time, so that what it
@@ -34,6 +37,11 @@ def examples(full: int, profile: str | None = None) -> int:
     if profile == FULL or (profile is None and is_whole()):
         return full
     return max(1, full // QUICK_SHARE)
+
+
+def sampled(cases: Sequence[T], share: int, first: int = 0) -> Sequence[T]:
+    """Return one in so many cases, from the first on; all of them in a whole run."""
+    return cases if is_whole() else cases[first::share]
 
 
 def is_whole() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -31,16 +32,30 @@ def _flowed(html: str) -> str:
     return _BESIDE_BLOCK.sub(r"\1", re.sub(r" (?=>)", "", one_space))
 
 
+class _Page:
+    """The content of a response, laid out once it is read."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    @cached_property
+    def _laid_out(self) -> bytes:
+        return laid_out(self._content.decode()).encode()
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._laid_out
+
+
 @pytest.fixture(scope="session", autouse=True)
 def pages_laid_out() -> Iterator[None]:
     """Give every page that the test client gets as a browser lays it out."""
     request = Client.request
 
     def laid_out_request(self: Client, **environ: Any) -> Any:
-        response = request(self, **environ)
+        response: Any = request(self, **environ)
         kind = response.headers.get("Content-Type", "")
         if not response.streaming and kind.startswith("text/html"):
-            response.content = laid_out(response.content.decode()).encode()
+            response._container = _Page(response.content)
         return response
 
     with pytest.MonkeyPatch.context() as patch:

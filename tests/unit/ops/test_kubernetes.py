@@ -7,7 +7,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 
 from config.entry import unknown_settings
@@ -50,20 +49,30 @@ def names(kind: str) -> set[str]:
 # ---- what Kubernetes is given -------------------------------------------------------------------
 
 
+@pytest.fixture(scope="session")
+def kubernetes_validate() -> Any:
+    """The validator, which takes a second to import: in each worker, were it imported above."""
+    import kubernetes_validate
+
+    return kubernetes_validate
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("manifest", rendered(), ids=ident)
-def test_every_object_fits_the_schema_of_kubernetes(manifest: dict[str, Any], version: str) -> None:
+def test_every_object_fits_the_schema_of_kubernetes(
+    kubernetes_validate: Any, manifest: dict[str, Any], version: str
+) -> None:
     kubernetes_validate.validate(manifest, version, strict=True)
 
 
-def test_a_mistake_in_an_object_is_found() -> None:
+def test_a_mistake_in_an_object_is_found(kubernetes_validate: Any) -> None:
     manifest = next(each for each in rendered() if ident(each) == "Deployment/web")
     manifest["spec"]["template"]["spec"]["containers"][0]["livenessProb"] = {}
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(manifest, VERSIONS[0], strict=True)
 
 
-def test_the_executors_template_fits_too() -> None:
+def test_the_executors_template_fits_too(kubernetes_validate: Any) -> None:
     (template,) = manifests.documents("executor.yaml")
     template["metadata"]["name"] = "executor"
     template["spec"]["containers"][0]["image"] = "tallyboard"

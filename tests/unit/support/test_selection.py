@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from hypothesis import settings
 
-from support.run.selection import FULL, QUICK, QUICK_SHARE, examples, spread
+from support.run.selection import FULL, QUICK, QUICK_SHARE, examples, sampled, spread
 
 CASES = [(("form", a), ("text", b)) for a, b in product(range(4), range(30))]
 
@@ -34,3 +34,8 @@ def test_the_full_profile_tries_every_example() -> None:
     assert examples(60, QUICK) == 60 // QUICK_SHARE
     assert examples(1, QUICK) == 1
     assert settings.get_profile(FULL).max_examples == 100
+
+
+def test_every_case_is_in_one_of_the_samples() -> None:
+    shares = [sampled(CASES, 7, first) for first in range(7)]
+    assert {case for share in shares for case in share} == set(CASES)

@@ -33,7 +33,11 @@ for name, cookie in sorted(client.cookies.items()):
 @pytest.mark.parametrize(
     ("https", "printed"),
     [
-        ("0", ["tallyboard-8000 / '' False", "tallyboard-csrf-8000 / '' False"]),
+        pytest.param(
+            "0",
+            ["tallyboard-8000 / '' False", "tallyboard-csrf-8000 / '' False"],
+            marks=pytest.mark.extensive,
+        ),
         ("1", ["__Host-tallyboard-8000 / '' True", "__Host-tallyboard-csrf-8000 / '' True"]),
     ],
 )

@@ -14,6 +14,7 @@ from dashboard.core.common.lists import ListPage
 from dashboard.core.states.filter_forms import VocabularyForm
 from dashboard.core.states.filter_parser import Atom
 from dashboard.core.states.vocabularies import TimeKey, Vocabulary
+from support.run.selection import sampled
 from support.web.clocks import at
 from support.web.web_fixtures import make_user
 from support.web.world import World
@@ -97,17 +98,18 @@ def test_keys_and_values_are_completed(admin: Client, path: str):
     for each in vocabulary.keys:
         if isinstance(each, TimeKey):
             assert "<1h" in completed(admin, path, f"{each.name}:")
-        for value in completed(admin, path, f"{each.name}:"):
+        for value in sampled(completed(admin, path, f"{each.name}:"), 4):
             assert admin.get(path, {"q": f"{each.name}:{value}"}).status_code == 200, value
 
 
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("path", LISTS)
 def test_a_mistake_is_no_error_of_the_server(admin: Client, path: str):
-    for text in (
+    texts = (
         '"', "status:", "a,", "-", ":", "x" * 1001, "began:<x", 'a"b', "a:*", "until:none", "\0",
         "rule:" + "9" * 900, "9" * 900, "customer:\0", "began:<999999w,<0001-01-01",
-    ):  # fmt: skip
+    )  # fmt: skip
+    for text in sampled(texts, 3, list(LISTS).index(path) % 3):
         assert admin.get(path, {"q": text}).status_code in (200, 422), text
         assert admin.get(path, {"complete": text}).status_code == 200, text
 

@@ -147,6 +147,7 @@ def test_pages_meet_each_row_once_though_times_are_equal(
 @pytest.mark.usefixtures("small_pages")
 @pytest.mark.parametrize(("path", "store"), LISTS)
 @pytest.mark.parametrize("looked_at", [1, 3, 4, 5])
+@pytest.mark.spread(6)
 def test_so_many_rows_are_looked_at_in_the_same_order(
     client: Client, monkeypatch: pytest.MonkeyPatch, path: str, store: Callable[[], None],
     looked_at: int,

@@ -28,11 +28,10 @@ WORKER = (
     "--loglevel",
     "warning",
 )
-PRODUCERS = 4
 
 
 class Soak:
-    """Two workers and four producers on a queue of their own below `folder`."""
+    """Two workers and some producers on a queue of their own below `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.noted, self.log = folder / "noted", folder / "log"
@@ -62,16 +61,16 @@ class Soak:
             Counter(map(int, self.noted.read_text().split())) if self.noted.exists() else Counter()
         )
 
-    def run(self, tasks: int, patience_s: float) -> None:
+    def run(self, tasks: int, producers: int, patience_s: float) -> None:
         """Have so many tasks carried out while they are asked for; each worker lives on."""
-        share = tasks // PRODUCERS
+        share = tasks // producers
         with self.process(*WORKER, "-n", "one") as one, self.process(*WORKER, "-n", "two") as two:
             asking = [
                 subprocess.Popen(
                     [sys.executable, "-m", SOAK, str(n * share), str((n + 1) * share)],
                     cwd=ROOT, env=self.environment,
                 )
-                for n in range(PRODUCERS)
+                for n in range(producers)
             ]  # fmt: skip
             try:
                 wait_until(lambda: self.done(tasks, one, two), patience_s, "tasks are missing")
@@ -85,9 +84,9 @@ class Soak:
         return len(self.ran()) >= tasks
 
 
-def check(folder: Path, tasks: int, patience_s: float) -> None:
+def check(folder: Path, tasks: int, patience_s: float, producers: int = 4) -> None:
     soak = Soak(folder)
-    soak.run(tasks, patience_s)
+    soak.run(tasks, producers, patience_s)
     assert soak.ran() == Counter(range(tasks))
     assert [path.name for path in soak.queue.iterdir() if ".celery.msg" in path.name] == []
     assert "Traceback" not in soak.log.read_text()
@@ -95,7 +94,7 @@ def check(folder: Path, tasks: int, patience_s: float) -> None:
 
 @pytest.mark.timeout(120)
 def test_each_of_20_tasks_is_carried_out_once(tmp_path: Path):
-    check(tmp_path, 20, 60)
+    check(tmp_path, 20, 60, producers=2)
 
 
 @pytest.mark.extensive(

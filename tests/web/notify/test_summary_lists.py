@@ -44,6 +44,7 @@ from dashboard.watch.incidents.models import ALL, LISTED, Incident, Window, Wind
 from domain.history.periods import containing
 from support.web.clocks import at, stop_clock
 from support.web.independent_summary import Life, spread, unbroken
+from support.web.row_cache import cached_rows
 from support.web.summaries import sum_up
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
@@ -152,8 +153,14 @@ def window(begin: str, end: str, scenario: str = "", *assets: str, **more: Any) 
 def history(request: pytest.FixtureRequest, tmp_path: Path) -> Lives:
     """Two weeks of three scenarios in a zone, with windows, gaps, service hours and labels, and the
     days before them that were brought in."""
+    zone = request.param
+    return cached_rows(f"lives in {zone}", lambda: written(zone, tmp_path / "history.ndjson"))
+
+
+def written(zone: str, file: Path) -> Lives:
+    """Write the history."""
     dice, lives = random.Random(5), {}
-    ReportingZone.objects.choose(request.param)
+    ReportingZone.objects.choose(zone)
     for scenario in SCENARIOS:
         for n in range(4):
             lives[scenario, f"a{n}"] = lived(scenario, f"a{n}", dice)
@@ -165,7 +172,7 @@ def history(request: pytest.FixtureRequest, tmp_path: Path) -> Lives:
         Progress.objects.mark({scenario: BEGUN})
     Target.objects.choose("attack", TARGETS["attack"], OFFICE)
     Target.objects.choose("connectivity", TARGETS["connectivity"])
-    bring_in(lives, dice, tmp_path / "history.ndjson")
+    bring_in(lives, dice, file)
     window("2026-03-24T09:10:00.250", "2026-03-24T15:00")
     window("2026-03-29T00:20", "2026-03-29T03:40", "attack")
     window("2026-03-29T02:00", "2026-03-29T04:00:01.750", "attack", "a1", "a2")
@@ -293,9 +300,17 @@ def check_incidents(client: Client, links: Any, figures: Any) -> None:
 @pytest.mark.parametrize(
     ("history", "query"),
     [
-        ("UTC", "period=week&date=2026-03-29&label=customer"),
+        pytest.param(
+            "UTC",
+            "period=week&date=2026-03-29&label=customer",
+            marks=pytest.mark.extensive,
+        ),
         ("Europe/Berlin", "period=day&date=2026-03-29&label=customer&hours=service"),
-        ("Asia/Kathmandu", "period=month&date=2026-04-02&label=customer&hours=service"),
+        pytest.param(
+            "Asia/Kathmandu",
+            "period=month&date=2026-04-02&label=customer&hours=service",
+            marks=pytest.mark.extensive,
+        ),
         ("Europe/Berlin", "period=dates&first=2026-03-06&last=2026-04-01&scenario=attack"),
     ],
     indirect=["history"],

@@ -41,7 +41,7 @@ from support.web.web_fixtures import (
 
 pytestmark = pytest.mark.django_db
 
-EXAMPLES = examples(50 if is_whole() else 20)
+EXAMPLES = examples(50) if is_whole() else 5
 COMMAND = uuid.UUID("6f1d7a9e-0000-4000-8000-000000000001")
 
 
