@@ -192,10 +192,6 @@ def test_a_reset_reads_the_log_again_and_nobody_counts_twice(process: PipelinePr
     assert process.ask("totals", "reload").outcome == "refused"
 
 
-@pytest.mark.extensive(
-    guard="tests/integration/spark/test_pipelines.py::"
-    "test_totals_stay_right_from_one_slot_to_three_and_through_kills"
-)
 def test_wrong_topics_times_and_values_are_named_and_counted(process: PipelineProcess) -> None:
     process.pipelines = "pairs,strict,copies"
     process.make(numbers=2, odd=3, timed=1)
