@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, TypeVar
 
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from bus.base import BusError, NotPermitted, TopicPartition, TopicSpec, Unavailable
 from bus.kafka_connection import KafkaConnection, text
-from bus.kafka_errors import Login, bus_error, raised, refused, result
+from bus.kafka_errors import LeaderUnknown, Login, bus_error, raised, refused, result
+
+T = TypeVar("T")
 
 _OFFSET_FOR_LEADER_EPOCH = 23
 _TIMEOUT_S = 10.0
@@ -177,8 +179,22 @@ class KafkaAdmin:
     # ---- offsets --------------------------------------------------------------------------------
 
     def edges(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Edges]:
-        """Return the extent of each partition's log."""
+        """Return the extent of each partition's log, once each has a leader that knows it."""
         places = list(places)
+        return self._settled(lambda: self._edges(places))
+
+    def _settled(self, read: Callable[[], T]) -> T:
+        """Return what is read, again while leaders change. Raises BusError."""
+        deadline = monotonic() + self._timeout_s
+        while True:
+            try:
+                return read()
+            except LeaderUnknown:
+                if monotonic() > deadline:
+                    raise
+                sleep(_ASK_AGAIN_S)
+
+    def _edges(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, Edges]:
         begins = self._listed(dict.fromkeys(places, OffsetSpec.earliest()))
         ends = self._listed(dict.fromkeys(places, OffsetSpec.latest()))
         epochs = {place: end.leader_epoch for place, end in ends.items()}
@@ -189,13 +205,14 @@ class KafkaAdmin:
         }
 
     def at_time(
-        self, places: Iterable[TopicPartition], time: datetime
+        self, places: Iterable[TopicPartition], moment: datetime
     ) -> dict[TopicPartition, int]:
         """Return the first offset at or after a time, or the log's end if there is none."""
         places = list(places)
-        asked = dict.fromkeys(places, OffsetSpec.for_timestamp(round(time.timestamp() * 1000)))
-        listed = self._listed(asked)
-        ends = self._listed(dict.fromkeys(places, OffsetSpec.latest()))
+        spec = OffsetSpec.for_timestamp(round(moment.timestamp() * 1000))
+        listed = self._settled(lambda: self._listed(dict.fromkeys(places, spec)))
+        latest = dict.fromkeys(places, OffsetSpec.latest())
+        ends = self._settled(lambda: self._listed(latest))
         return {
             place: at.offset if at.offset >= 0 else ends[place].offset
             for place, at in listed.items()

@@ -36,10 +36,11 @@ _PASSING = {
     ck.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     ck.KafkaError.NOT_COORDINATOR,
     ck.KafkaError.NOT_CONTROLLER,
-    ck.KafkaError.NOT_LEADER_FOR_PARTITION,  # right after a topic was created or has moved
+}
+# Right after a topic was created or has moved: what client and broker know of its leader differs.
+_LEADER = {
+    ck.KafkaError.NOT_LEADER_FOR_PARTITION,
     ck.KafkaError.LEADER_NOT_AVAILABLE,
-    # The client's knowledge of the leader is older or newer than the broker's; one of them will
-    # catch up.
     ck.KafkaError.FENCED_LEADER_EPOCH,
     ck.KafkaError.UNKNOWN_LEADER_EPOCH,
     ck.KafkaError.OFFSET_NOT_AVAILABLE,
@@ -66,6 +67,10 @@ _BROKEN_OFF = re.compile(r"Local: |[Dd]isconnected|timed out")
 _AROUND = re.compile(r"^\w+://\S+: | \(after .*$")
 
 
+class LeaderUnknown(Unavailable):
+    """A partition's leader has just changed: the same request is answered in a moment."""
+
+
 def bus_error(error: ck.KafkaError, on: str = "", right: str = "") -> BusError:
     """Return librdkafka's error as one of ours.
 
@@ -78,6 +83,8 @@ def bus_error(error: ck.KafkaError, on: str = "", right: str = "") -> BusError:
         return refusal
     if code == ck.KafkaError.MSG_SIZE_TOO_LARGE:
         return TooLarge(words)
+    if code in _LEADER:
+        return LeaderUnknown(words)
     if code in _PASSING or error.retriable() or error.fatal():
         return Unavailable(words)
     return BusError(words)

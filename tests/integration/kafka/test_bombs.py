@@ -31,6 +31,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterator
     own.kill()
 
 
+@pytest.fixture(scope="module")
+def bus(broker: EmbeddedBroker) -> KafkaBus:
+    """A client of that broker."""
+    return KafkaBus(broker.options())
+
+
 def made(bus: KafkaBus, **config: str) -> str:
     topic = f"bombs-{uuid.uuid4().hex[:8]}"
     bus.ensure_topics([TopicSpec(topic, 1, STAMPED | config)])

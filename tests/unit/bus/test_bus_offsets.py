@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from bus.base import BusError, Unavailable
 from bus.kafka import KafkaBus
+from bus.kafka_admin import KafkaAdmin
 
 INVALID = ck.OFFSET_INVALID
 
@@ -75,3 +77,25 @@ def test_what_no_time_mends_is_raised_at_once(monkeypatch):
 def test_what_stays_unknown_is_said(monkeypatch):
     with pytest.raises(Unavailable, match="no broker knows the offsets of t/0 yet"):
         bus(monkeypatch, INVALID).offsets(["t"], timeout_s=0.1)
+
+
+NOON = datetime(2026, 9, 21, 12, tzinfo=UTC)
+
+
+def admin(monkeypatch: pytest.MonkeyPatch, *answers: int | ck.KafkaException) -> KafkaAdmin:
+    made = KafkaAdmin({}, timeout_s=0.5)
+    monkeypatch.setattr(made, "_client", Admin(*answers), raising=False)
+    monkeypatch.setattr("bus.kafka_admin.sleep", lambda _seconds: None)
+    return made
+
+
+def test_an_admin_asks_again_while_a_leader_changes(monkeypatch):
+    moving = refusal(ck.KafkaError.NOT_LEADER_FOR_PARTITION)
+    asked = admin(monkeypatch, moving, moving, 3, moving, 7)
+    assert asked.at_time([("t", 0)], NOON) == {("t", 0): 3}
+
+
+def test_an_admin_gives_up_on_a_leader_that_never_comes(monkeypatch):
+    asked = admin(monkeypatch, refusal(ck.KafkaError.LEADER_NOT_AVAILABLE))
+    with pytest.raises(Unavailable, match="LEADER_NOT_AVAILABLE"):
+        asked.at_time([("t", 0)], NOON)

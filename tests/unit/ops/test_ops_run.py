@@ -360,10 +360,6 @@ def test_a_slow_stage_on_a_busy_machine_fails_nothing_and_says_why(
     assert "FAILED" not in said
 
 
-def test_a_plain_run_takes_twelve_minutes_at_most() -> None:
-    assert sum(stage.plain_s for stage in staged.STAGES) <= 12 * 60
-
-
 def test_stage_whose_needs_are_missing_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
