@@ -67,7 +67,6 @@ WHOLE = ("-m", "not long", "--hypothesis-profile=full")
 """Every case except the trials, and every example; see `tests/support/run/selection.py`."""
 
 
-TWO = ("-n", "2", "--dist", "worksteal")
 THREE = ("-n", "3", "--dist", "worksteal")
 """Workers with separate processes: while one waits for a start or an end, others work."""
 
@@ -91,7 +90,7 @@ SLOWEST = ("--durations=10", "--durations-min=1")
 """Report the slowest tests at the end of each stage."""
 
 STAGES = (
-    TestStage("unit", "functions and classes, without a process", 100, 200, (*TWO, *UNLOADED)),
+    TestStage("unit", "functions and classes, without a process", 100, 200, (*THREE, *UNLOADED)),
     TestStage("web", "pages, calls and socket messages", 190, 700, (*THREE, *NO_BROWSER)),
     TestStage(
         "integration",
