@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files of the folders by turns: those of the broker wait while those of Spark compute.
 
-    Those with the fewest tests come first: they take longest for each, and none is left for the end.
+    Those with the fewest tests come first: they take longest for each.
     """
     if all(item.path.is_relative_to(FOLDER) for item in items):
         files = [list(tests) for _, tests in groupby(items, lambda item: item.path)]
