@@ -106,7 +106,7 @@ class KafkaConsumer:
         return messages
 
     def _reached_end(self, raw: Any, *, reached: bool) -> None:
-        """Note whether a partition's log ends with this record or event."""
+        """Record whether a partition's log ends with this record or event."""
         if self._behind is not None:
             change = self._behind.discard if reached else self._behind.add
             change((raw.topic(), raw.partition()))

@@ -67,13 +67,10 @@ WHOLE = ("-m", "not long", "--hypothesis-profile=full")
 """Every case except the trials, and every example; see `tests/support/run/selection.py`."""
 
 
-TWO = ("-n", "2", "--dist", "worksteal")
 THREE = ("-n", "3", "--dist", "worksteal")
-FOUR = ("-n", "4", "--dist", "worksteal")
 """Workers with separate processes: while one waits for a start or an end, others work."""
 
-FILES = ("--dist", "loadfile", "--no-loadscope-reorder")
-THREE_FILES, FOUR_FILES = ("-n", "3", *FILES), ("-n", "4", *FILES)
+FOUR_FILES = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
 """Workers that are given a whole file at a time: its tests share processes that take long to start.
 """
 
@@ -92,43 +89,24 @@ PICTURES = ("--output", str(RESULTS / "pictures"))
 SLOWEST = ("--durations=10", "--durations-min=1")
 """Report the slowest tests at the end of each stage."""
 
-BROWSING = {"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}
-
 STAGES = (
-    TestStage("unit", "functions and classes, without a process", 100, 200, (*TWO, *UNLOADED)),
-    TestStage("web", "pages, calls and socket messages", 230, 700, (*THREE, *NO_BROWSER)),
+    TestStage("unit", "functions and classes, without a process", 100, 200, (*THREE, *UNLOADED)),
+    TestStage("web", "pages, calls and socket messages", 190, 700, (*THREE, *NO_BROWSER)),
     TestStage(
-        "integration/kafka",
-        "a broker, and what lives with it",
-        120,
-        430,
+        "integration",
+        "a broker, job and kernel against the fold",
+        290,
+        3000,
         (*FOUR_FILES, *UNLOADED),
         needs=("java", "redis"),
     ),
     TestStage(
-        "integration/spark",
-        "job and kernel against the fold",
-        250,
-        2600,
-        (*THREE_FILES, *UNLOADED),
-        needs=("java",),
-    ),
-    TestStage(
-        "e2e/browser",
-        "the product in Chromium",
-        240,
-        1300,
+        "e2e",
+        "the product is killed and started, and looked at in Chromium",
+        260,
+        2500,
         (*ONE_BY_ONE, *PICTURES),
-        BROWSING,
         needs=("java", "browser"),
-    ),
-    TestStage(
-        "e2e/faults",
-        "the product is killed and started",
-        70,
-        1220,
-        (*TWO, *UNLOADED),
-        needs=("java",),
     ),
 )
 TRIALS = TestStage(
@@ -137,7 +115,6 @@ TRIALS = TestStage(
     1800,
     1800,
     ("-v", *PICTURES),
-    BROWSING,
     needs=("java", "redis", "browser"),
     long=True,
 )

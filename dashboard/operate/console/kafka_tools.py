@@ -233,7 +233,7 @@ class Consumer:
             while not stop.is_set():
                 batch = self._inner.poll(POLL_S, plan.max_records)
                 self._take(batch)
-                self._note_idleness(busy=bool(batch))
+                self._update_idleness(busy=bool(batch))
         finally:
             self._inner.close()
 
@@ -249,7 +249,7 @@ class Consumer:
             self._commit()
         self._print_offsets(list(places))
 
-    def _note_idleness(self, *, busy: bool) -> None:
+    def _update_idleness(self, *, busy: bool) -> None:
         if not self._inner.at_end():
             self.idle_since = math.inf
         elif busy or self.idle_since == math.inf:

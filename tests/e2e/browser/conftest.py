@@ -16,7 +16,8 @@ from agents.reporter import Reporter
 from bus.kafka import KafkaBus
 from ops.prerequisites import find_browser
 from support.browser.browser_pages import Open, Send, log_in, resize
-from support.browser.shared_product import exclusive, shared_product, turn
+from support.browser.shared_product import shared_product, turn
+from support.run.locks import exclusive
 from support.run.stack import Stack, wait_until
 from wire.topics import Topics
 

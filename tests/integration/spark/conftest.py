@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from support.browser.shared_product import exclusive
+from support.run.locks import exclusive
 from support.run.stack import EmbeddedBroker
 from support.spark.jobs import SCENARIOS, Job
 from support.spark.kernel_replay import Replay, compile_replay

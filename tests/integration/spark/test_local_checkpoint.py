@@ -6,6 +6,8 @@ import random
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,7 @@ class Scribe:
 
     def __init__(self, jars_dir: Path, work: Path) -> None:
         self._command = java_command(jars_dir, SCRIBE, work)
+        self._process = self.start()
 
     def start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -35,15 +38,21 @@ class Scribe:
         )
 
     def answers(self, *lines: str) -> list[str]:
-        process = self.start()
-        out, _ = process.communicate("".join(f"{line}\n" for line in lines), 60)
-        assert process.returncode == 0
-        return out.splitlines()
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write("".join(f"{line}\n" for line in lines))
+        self._process.stdin.flush()
+        return [self._process.stdout.readline().rstrip("\n") for _ in lines]
+
+    def close(self) -> None:
+        self._process.communicate(timeout=60)
+        assert self._process.returncode == 0
 
 
 @pytest.fixture(scope="module")
-def scribe(jars_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Scribe:
-    return Scribe(jars_dir, tmp_path_factory.mktemp("scribe"))
+def scribe(jars_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scribe]:
+    with closing(Scribe(jars_dir, tmp_path_factory.mktemp("scribe"))) as scribe:
+        yield scribe
 
 
 def names(folder: Path) -> list[str]:

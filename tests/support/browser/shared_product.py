@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from support.run.locks import exclusive, lock
 from support.run.stack import Stack
 
 PORTS = ("http_port", "target_port", "kafka_port", "mail_catcher_port")
@@ -57,17 +58,3 @@ def turn(folder: Path, *, alone: bool) -> Iterator[None]:
         held = lock(folder / "turn.lock", fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
     with held:
         yield
-
-
-@contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Hold a lock among processes, once nobody else does."""
-    with lock(path, fcntl.LOCK_EX):
-        yield
-
-
-def lock(path: Path, kind: int) -> IO[bytes]:
-    """Lock a file among processes, once that can be; who closes it lets it go."""
-    file = path.open("ab")
-    fcntl.flock(file, kind)
-    return file

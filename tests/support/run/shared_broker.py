@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.browser.shared_product import exclusive, lock
+from support.run.locks import exclusive, lock
 from support.run.stack import EmbeddedBroker
 
 

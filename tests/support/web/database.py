@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+
+from support.run.locks import exclusive
 
 ROOT = Path(__file__).resolve().parents[3]
 KEPT = ROOT / ".pytest_cache" / "migrated"
@@ -49,12 +50,13 @@ def migrated_by_copy() -> Iterator[None]:
     def handle(self: Command, *arguments: object, **options: object) -> None:
         patch.undo()
         connection.ensure_connection()
-        if kept.exists():
-            with closing(sqlite3.connect(kept)) as source:
-                source.backup(connection.connection)
-        else:
-            original(self, *arguments, **options)
-            keep(connection.connection, kept)
+        with exclusive(KEPT / "migrate.lock"):
+            if not kept.exists():
+                original(self, *arguments, **options)
+                keep(connection.connection, kept)
+                return
+        with closing(sqlite3.connect(kept)) as source:
+            source.backup(connection.connection)
 
     with pytest.MonkeyPatch.context() as patch:
         if connection.vendor == "sqlite":
@@ -66,7 +68,7 @@ def keep(database: sqlite3.Connection, path: Path) -> None:
     """Copy a database into a file, in place of those of other states of the code."""
     for old in path.parent.glob("*.sqlite3"):
         old.unlink(missing_ok=True)
-    unfinished = path.with_suffix(f".{os.getpid()}")
+    unfinished = path.with_suffix(".unfinished")
     with closing(sqlite3.connect(unfinished)) as target:
         database.backup(target)
-    unfinished.replace(path)  # another worker may do the same at this moment
+    unfinished.replace(path)

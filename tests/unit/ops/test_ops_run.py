@@ -317,7 +317,7 @@ def test_sum_is_the_last_line_and_decides(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     counts = {stage.name: Count(passed=2) for stage in staged.STAGES}
-    counts |= {"spark": Count(1, 1, 1, ("no Redis",)), "kafka": Count(2, why_skipped=("no Redis",))}
+    counts |= {"e2e": Count(1, 1, 1, ("no Redis",)), "web": Count(2, why_skipped=("no Redis",))}
 
     def run_stage(stage: TestStage, _arguments: list[str], *, whole: bool) -> Outcome:
         return Outcome(stage.name, counts[stage.name], 10, 100)
@@ -325,12 +325,12 @@ def test_sum_is_the_last_line_and_decides(
     monkeypatch.setattr(staged, "Prerequisites", Installed)
     monkeypatch.setattr(staged, "run_stage", run_stage)
     assert staged.main([]) == 1
-    last = capsys.readouterr().out.splitlines()[-9:]
+    last = capsys.readouterr().out.splitlines()[-7:]
     assert last == [
         *(f"== {stage.name}: 10 s, of 100 s expected" for stage in staged.STAGES),
-        "== all stages: 60 s, of 600 s expected",
+        "== all stages: 40 s, of 400 s expected",
         "== skipped: no Redis",
-        "11 passed, 1 failed, 1 skipped",
+        "7 passed, 1 failed, 1 skipped",
     ]
     assert staged.main(["unit"]) == 0
 
@@ -368,7 +368,7 @@ def test_stage_whose_needs_are_missing_fails(
             return "install the package chromium" if "browser" in stage.needs else None
 
     monkeypatch.setattr(staged, "Prerequisites", Without)
-    assert staged.main(["browser"]) == 1
+    assert staged.main(["e2e"]) == 1
     assert "install the package chromium" in capsys.readouterr().out
 
 
@@ -378,9 +378,9 @@ def test_trials_are_run_by_all_alone() -> None:
     assert staged.TRIALS.tests(whole=True) == ("tests", "-m", "long")
 
 
-@pytest.mark.parametrize("names", [["spark", "unit"], ["all", "spark", "unit"]])
+@pytest.mark.parametrize("names", [["integration", "unit"], ["all", "integration", "unit"]])
 def test_stages_that_are_named_run_alone_and_in_their_order(names: list[str]) -> None:
-    assert [stage.name for stage in staged.choose(names)] == ["unit", "spark"]
+    assert [stage.name for stage in staged.choose(names)] == ["unit", "integration"]
 
 
 def test_a_whole_run_takes_every_case_and_every_example(
