@@ -305,10 +305,10 @@ class Bucket:
     def _went_back(self, asset: Asset, former: Vote, vote: Vote) -> bool:
         """Return whether a report is older than its agent's vote only because a clock went back.
 
-        That is the agent's clock; before CLAIM_FOLD, the broker's.
+        That is the broker's clock, from CLAIM_FOLD on also the agent's.
         """
-        if self.scenario.by_claim:
-            return vote.claimed >= former.order
+        if self.scenario.by_claim and vote.claimed >= former.order:
+            return True
         return former.order > self._time and not self._is_purged(asset, vote.order)
 
     def _pass_over(self, kind: Kind, vote: Vote, former: Vote | None, name: str) -> None:

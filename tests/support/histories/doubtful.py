@@ -9,6 +9,7 @@ from functools import cache
 
 from domain.records import (
     CLOCK_AHEAD,
+    CLOCK_BACK,
     CONTRADICTION,
     MAX_VOTERS,
     PURGED,
@@ -158,10 +159,9 @@ def followed_back() -> Example:
     story.report(10, "w1", ATTACK).report(20, "w1", CLEAR)
 
     def check(board: Board) -> None:
-        first, disputed = [r for r in board.records if isinstance(r, StateRecord)]
+        first, raised = [r for r in board.records if isinstance(r, StateRecord)]
         assert is_calm(first)
-        assert (disputed.state, disputed.disputed) == (CLEAR, ATTACK)
-        assert doubts_of(disputed) == {"w1": (CONTRADICTION, ATTACK)}
+        assert (raised.state, vote_doubts(raised)) == (ATTACK, {"w1": CLOCK_BACK})
 
     return Example("broker and agent are set back together", rule, story.lines, check)
 

@@ -280,10 +280,10 @@ final class Bucket {
 
   /**
    * Returns whether a report is older than its agent's vote only because a clock went back: the
-   * agent's; before CLAIM_FOLD, the broker's.
+   * broker's, from CLAIM_FOLD on also the agent's.
    */
   private boolean wentBack(Asset asset, Vote former, Vote vote) {
-    if (rule.byClaim) return vote.claimed() >= former.order();
+    if (rule.byClaim && vote.claimed() >= former.order()) return true;
     return former.order() > time && !isPurged(asset, vote.order());
   }
 
