@@ -34,7 +34,7 @@ AnyDoubt = Doubt | DoubtValue
 MOST_NAMED = 4
 """Most agents in doubt that a sentence mentions by name."""
 
-_OF_VOTES = {CLOCK_BACK: "the broker's clock went back", PURGED: "older than the purge"}
+_OF_VOTES = {CLOCK_BACK: "a clock went back", PURGED: "older than the purge"}
 _REFUSED = {"bad-time": "no valid time", "bad-field": "no state", "not-json": "cut short"}
 _LEFT_OUT = {"too-large": "too large", "bad-field": "not an object"}
 

@@ -298,7 +298,7 @@ def _notes(report: Report, sample: Sample, scenario: Scenario, trial: ReportTria
 def _doubt_of_vote(report: Report, doubt: str) -> str:
     return {
         CLOCK_AHEAD: f"its agent's clock is {duration(report.ahead)} ahead",
-        CLOCK_BACK: "the broker's clock went back since its agent's last report",
+        CLOCK_BACK: "its agent's clock or the broker's went back since its last report",
         PURGED: "it is older than the asset's purge",
     }[doubt]
 
