@@ -136,7 +136,7 @@ def test_a_program_plans_and_cancels_them_too() -> None:
     until = utc_datetime(begin).date() + timedelta(weeks=2)
     body: dict[str, Any] = {
         "name": "racks", "begin": begin, "duration_ms": HOUR, "weekly_until": until.isoformat(),
-        "weekly_zone": "UTC",
+        "weekly_zone": "UTC", "all": True,
     }  # fmt: skip
 
     def post(**more: Any) -> Any:
