@@ -1,7 +1,7 @@
 """`make test`: run one pytest process per stage, and print a summary.
 
 A plain run is the gate for each change: it covers every promise, every feature and every kind of
-fault once, in some 18 minutes on two quiet cores. It leaves out tests marked `extensive`; each of
+fault once, in some 13 minutes on two quiet cores. It leaves out tests marked `extensive`; each of
 these names the test that guards its promise in the gate. It takes a sample of many similar cases,
 and tries fewer generated examples. `make test-all` runs all of them, and adds a stage of trials:
 the tests marked `long`, wherever they are. `make test-changed` runs the tests of what has changed.
@@ -90,12 +90,12 @@ SLOWEST = ("--durations=10", "--durations-min=1")
 """Report the slowest tests at the end of each stage."""
 
 STAGES = (
-    TestStage("unit", "functions and classes, without a process", 100, 200, (*THREE, *UNLOADED)),
-    TestStage("web", "pages, calls and socket messages", 190, 700, (*THREE, *NO_BROWSER)),
+    TestStage("unit", "functions and classes, without a process", 80, 200, (*THREE, *UNLOADED)),
+    TestStage("web", "pages, calls and socket messages", 165, 700, (*THREE, *NO_BROWSER)),
     TestStage(
         "integration",
         "a broker, job and kernel against the fold",
-        290,
+        285,
         3000,
         (*FOUR_FILES, *UNLOADED),
         needs=("java", "redis"),
@@ -103,7 +103,7 @@ STAGES = (
     TestStage(
         "e2e",
         "the product is killed and started, and looked at in Chromium",
-        260,
+        240,
         2500,
         (*ONE_BY_ONE, *PICTURES),
         needs=("java", "browser"),

@@ -7,9 +7,11 @@ midnight, the day begins at one o'clock.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
+
+from domain.wall_clock import wall_time
 
 DAY, WEEK, MONTH, QUARTER, YEAR, DATES = "day", "week", "month", "quarter", "year", "dates"
 UNITS = (DAY, WEEK, MONTH, QUARTER, YEAR)
@@ -123,7 +125,7 @@ def between(first: date, last: date) -> Period:
 
 def begin_of(day: date, zone: ZoneInfo) -> int:
     """Return the first instant of a day in a zone, Unix ms."""
-    return int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp() * 1000)
+    return wall_time(day, time(), zone)
 
 
 def day_of(at: int, zone: ZoneInfo) -> date:

@@ -8,6 +8,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from zoneinfo import ZoneInfo
 
+from domain.wall_clock import wall_time
+
 DAY_MINUTES = 24 * 60
 
 
@@ -56,6 +58,4 @@ class Hours:
 
     def _at(self, day: date, minutes: int) -> int:
         days, minute = divmod(minutes, DAY_MINUTES)
-        clock = time(minute // 60, minute % 60)
-        local = datetime.combine(day + timedelta(days), clock, self._tz)
-        return int(local.timestamp() * 1000)
+        return wall_time(day + timedelta(days), time(minute // 60, minute % 60), self._tz)

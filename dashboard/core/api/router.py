@@ -4,7 +4,9 @@ asset in their paths.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import wraps
+from itertools import chain
 from typing import Any
 
 from django.conf import settings
@@ -12,6 +14,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router
+from ninja.operation import Operation
 from ninja.security import APIKeyCookie, HttpBearer
 
 from dashboard.core.accounts import tokens
@@ -156,7 +159,7 @@ class OperationRouter(Router):
         """
         method, path = route.split()
         extra = documented(*statuses) | ({"requestBody": body} if body else {})
-        return self.api_operation(
+        register = self.api_operation(
             [method],
             path,
             response=response,
@@ -164,6 +167,39 @@ class OperationRouter(Router):
             openapi_extra=extra,
             by_alias=True,
         )
+
+        def decorate(view: Callable[..., Any]) -> Callable[..., Any]:
+            register(view)
+            operations = (known.operations for known in self.path_operations.values())
+            registered = next(each for each in chain(*operations) if each.view_func is view)
+            registered.view_func = _strict(view, _query_names(registered))
+            return view
+
+        return decorate
+
+
+def _query_names(operation: Operation) -> frozenset[str]:
+    """Return the names of an operation's query parameters."""
+    models = (model for model in operation.models if model.__ninja_param_source__ == "query")
+    return frozenset(name for model in models for name in model.__ninja_flatten_map__)
+
+
+def _strict(view: Callable[..., Any], names: frozenset[str]) -> Callable[..., Any]:
+    """Return a view that refuses query parameters that are misspelt or blank.
+
+    Whoever asks for some must not be answered with all, and nothing given is not everything.
+    """
+
+    def strict(request: HttpRequest, *arguments: Any, **values: Any) -> Any:
+        for name, given in request.GET.lists():
+            if name not in names:
+                known = f"one of {', '.join(sorted(names))}" if names else "no query parameter"
+                raise invalid(name, f"{known}; this one is unknown")
+            if not all(map(str.strip, given)):
+                raise invalid(name, "a value; without the parameter all are meant")
+        return view(request, *arguments, **values)
+
+    return wraps(view)(strict)
 
 
 def known_scenario(name: str) -> Scenario:

@@ -25,11 +25,10 @@ from dashboard.core.common.times import (
     FIELD_SECOND,
     now_ms,
     unix_ms,
-    weekly,
-    weekly_end,
 )
 from domain.config_values import PlainError, duration, duration_text
 from domain.scenario import Scenario
+from domain.wall_clock import weekly
 
 # ---- fields --------------------------------------------------------------------------------------
 # Fields and widgets that several pages share.
@@ -129,19 +128,16 @@ class WeeklyForm(forms.Form):
         except ValueError:
             raise forms.ValidationError("Expected days, such as 2026-12-25, 2027-01-01.") from None
 
-    def occurrences(self, begin: int) -> list[int]:
-        """Return when it begins, the first time at `begin`, Unix ms. The fields must be valid."""
+    def spans(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """Return when it begins and ends; begin, end: the first time, Unix ms.
+
+        The fields must be valid.
+        """
         data = self.cleaned_data
         if data.get("weekly_until") is None:
-            return [begin]
+            return [(begin, end)]
         every, without = data["weekly_every"] or 1, data["weekly_without"]
-        return weekly(begin, data["weekly_zone"], data["weekly_until"], without, every)
-
-    def spans(self, begin: int, end: int) -> list[tuple[int, int]]:
-        """Return when it begins and ends, by the clocks of its zone; begin, end: the first time,
-        Unix ms. The fields must be valid."""
-        zone = self.cleaned_data["weekly_zone"]
-        return [(at, weekly_end(begin, end, zone, at)) for at in self.occurrences(begin)]
+        return weekly(begin, end, data["weekly_zone"], data["weekly_until"], without, every)
 
     def clean(self) -> dict[str, Any]:
         """Return the fields. Days on which nothing begins are an error of their field."""
@@ -154,7 +150,7 @@ class WeeklyForm(forms.Form):
     def _recurs(self, begin: int) -> bool:
         """Return whether it ever begins."""
         try:
-            return bool(self.occurrences(begin))
+            return bool(self.spans(begin, begin))
         except OverflowError:  # beyond the calendar
             return False
 

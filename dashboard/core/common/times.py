@@ -6,8 +6,8 @@ browser converts page elements to the viewer's time zone, and keeps durations ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from collections.abc import Callable
+from datetime import UTC, datetime, tzinfo
 from typing import overload
 from zoneinfo import ZoneInfo
 
@@ -16,9 +16,6 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
-
-MOST_WEEKS = 53
-"""How many weeks ahead something may be planned that recurs."""
 
 # Returns the time, Unix ms.
 Clock = Callable[[], int]
@@ -49,32 +46,6 @@ def utc_datetime(at: int) -> datetime:
     Raises what `datetime.fromtimestamp` raises for a time outside the calendar.
     """
     return datetime.fromtimestamp(at / 1000, UTC)
-
-
-def weekly(begin: int, zone: str, last: date, without: Collection[date], every: int) -> list[int]:
-    """Return when something begins that begins every so many weeks, Unix ms.
-
-    begin: the first time; zone: an IANA name, by whose clocks it is the same time of day each week;
-    last: the last day there; without: days there that are left out.
-    """
-    tz = ZoneInfo(zone)
-    first = utc_datetime(begin).astimezone(tz)
-    days = (first.date() + timedelta(weeks=n) for n in range(0, MOST_WEEKS, every))
-    times = (datetime.combine(day, first.time(), tz) for day in days if day <= last)
-    return [unix_ms(at) for at in times if at.date() not in without]
-
-
-def weekly_end(begin: int, end: int, zone: str, later: int) -> int:
-    """Return when something ends that begins again at a later time, Unix ms.
-
-    begin, end: of the first time; zone: an IANA name, by whose clocks it ends at the same time of
-    day, as many days after it begins; later: a begin that `weekly` returned.
-    """
-    tz = ZoneInfo(zone)
-    first, again = (utc_datetime(at).astimezone(tz) for at in (begin, later))
-    ends = utc_datetime(end).astimezone(tz)
-    day = again.date() + (ends.date() - first.date())
-    return unix_ms(datetime.combine(day, ends.time(), tz))
 
 
 # ---- times as text --------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, time, timedelta
+from datetime import time, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -41,6 +41,7 @@ from dashboard.notify.summaries.phrases import (
     verdict,
 )
 from domain.history.periods import WEEK, Period, containing, day_of
+from domain.wall_clock import wall_time
 
 # ---- schedule ------------------------------------------------------------------------------------
 # When digests are due. Pure: the time is an argument, in Unix ms.
@@ -58,7 +59,7 @@ class DigestPlan(NamedTuple):
 def due_at(period: Period, plan: DigestPlan, zone: ZoneInfo) -> int:
     """Return when the digest of a period is due, Unix ms: the plan's first time after its end."""
     day = period.after + timedelta(days=plan.weekday if plan.every == WEEK else 0)
-    return int(datetime.combine(day, time(plan.hour), zone).timestamp() * 1000)
+    return wall_time(day, time(plan.hour), zone)
 
 
 def newest_due(plan: DigestPlan, zone: ZoneInfo, now: int) -> Period:

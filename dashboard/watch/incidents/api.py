@@ -390,15 +390,16 @@ LATEST = 4_102_444_800_000
 
 
 class WindowIn(StrictSchema):
-    """A window. It covers what `filter` finds (names and labels alone), or `assets`, or with
-    neither all. begin: null for now; end: or `duration_ms` in its place. Times in Unix ms.
+    """A window. It covers what `filter` finds (names and labels alone), or `assets`, or `all`: one
+    of them is given. begin: null for now; end: or `duration_ms` in its place. Times in Unix ms.
     weekly_until: with it, such windows begin every `weekly_every` weeks up to that day, by the
     clocks of `weekly_zone`, but not on the days of `weekly_without`."""
 
     name: str = Field(min_length=1, max_length=MAX_WORK, pattern=NO_NUL)
     scenario: str = Field("", max_length=40, pattern=NO_NUL)
-    filter: str = Field("", max_length=MAX_TEXT, pattern=NO_NUL)
-    assets: list[Asset] = Field([], max_length=MOST_ASSETS)
+    filter: str | None = Field(None, max_length=MAX_TEXT, pattern=NO_NUL)
+    assets: list[Asset] | None = Field(None, max_length=MOST_ASSETS)
+    all: Literal[True] | None = None
     begin: int | None = Field(None, ge=0, le=LATEST)
     end: int | None = Field(None, ge=0, le=LATEST)
     duration_ms: int | None = Field(None, ge=1, le=LONGEST_MS)
@@ -496,17 +497,28 @@ def _typed(given: WindowIn) -> dict[str, Any]:
     """Return a body as input for the page's form. Raises Problem 422."""
     if (given.end is None) is (given.duration_ms is None):
         raise invalid("end", "expected either end or duration_ms")
-    if given.filter and given.assets:
-        raise invalid("assets", "expected none beside a filter")
+    covers = _covered(given)
     begin = now_ms() if given.begin is None else given.begin
     end = begin + given.duration_ms if given.duration_ms is not None else given.end
     assert end is not None
-    typed = given.dict(exclude={"assets", "begin", "end", "duration_ms", "weekly_without"})
+    others = {"all", "assets", "begin", "end", "duration_ms", "weekly_without", "filter"}
+    typed = given.dict(exclude=others) | {"covers": covers, "filter": given.filter or ""}
     typed["weekly_without"] = ", ".join(map(str, given.weekly_without))
-    covers = FILTER if given.filter else LISTED if given.assets else ALL
-    names = "\n".join(given.assets)
-    times = {"begin": utc_datetime(begin), "end": utc_datetime(end)}
-    return typed | {"covers": covers, "assets": names, **times}
+    typed["assets"] = "\n".join(given.assets or ())
+    return typed | {"begin": utc_datetime(begin), "end": utc_datetime(end)}
+
+
+def _covered(given: WindowIn) -> str:
+    """Return which assets a body covers. Raises Problem 422: nothing given is not everything."""
+    named = {FILTER: given.filter, LISTED: given.assets, ALL: given.all}
+    chosen = [covers for covers, value in named.items() if value is not None]
+    if chosen == [FILTER] and not (given.filter or "").strip():
+        raise invalid("filter", 'names and labels; "all": true covers all assets')
+    if chosen == [LISTED] and not given.assets:
+        raise invalid("assets", 'at least one name; "all": true covers all assets')
+    if len(chosen) != 1:
+        raise invalid("all", 'one of "filter", "assets" and "all": true')
+    return chosen[0]
 
 
 def _refusal(form: WindowForm) -> Problem:

@@ -714,19 +714,20 @@ class WindowQuerySet(models.QuerySet["Window"]):
         return Excluded(merged((s.begin, s.end) for s in everywhere), by_asset)
 
     @transaction.atomic
-    def plan(self, plan: WindowPlan, user: User, now: int, begins: Sequence[int] = ()) -> Window:
-        """Store new windows, one at each of `begins` (Unix ms) or one, and return the first.
+    def plan(
+        self, plan: WindowPlan, user: User, now: int, spans: Sequence[tuple[int, int]] = ()
+    ) -> Window:
+        """Store new windows, one for each of `spans` (Unix ms) or one, and return the first.
 
         Raises TooMany, and WindowRefused if there are too many windows.
         """
         LIMIT.take(user.pk, now)
-        begins = begins or [plan.begin]
-        if self.filter(end__gt=now, cancelled_at=None).count() + len(begins) > MOST_OPEN:
+        spans = spans or [(plan.begin, plan.end)]
+        if self.filter(end__gt=now, cancelled_at=None).count() + len(spans) > MOST_OPEN:
             raise WindowRefused(
                 f"At most {MOST_OPEN} windows may be planned or run: cancel some first."
             )
-        length = plan.end - plan.begin
-        plans = [plan._replace(begin=begin, end=begin + length) for begin in begins]
+        plans = [plan._replace(begin=begin, end=end) for begin, end in spans]
         first, *_ = [self._store(each, user, now) for each in plans]
         return first
 

@@ -235,7 +235,7 @@ class WindowForm(WeeklyForm):
         try:
             if window is None:
                 plan = self.plan()
-                return Window.objects.plan(plan, user, self.now, self.occurrences(plan.begin))
+                return Window.objects.plan(plan, user, self.now, self.spans(plan.begin, plan.end))
             window.change(self.plan(), user, self.now)
         except WindowRefused as error:
             self.add_error(None, str(error))

@@ -92,7 +92,7 @@ def bus(secured: SecuredBroker) -> KafkaBus:
     return KafkaBus(secured.options(USER))
 
 
-def read(reader: KafkaReader, timeout_s: float = 15) -> ConsumerRecord:
+def read(reader: KafkaReader, timeout_s: float = 60) -> ConsumerRecord:
     """The next record, in spite of refusals meanwhile."""
     records: list[ConsumerRecord] = []
 
@@ -118,7 +118,7 @@ def drain(reader: KafkaReader, values: list[bytes | None], total: int) -> None:
     wait_until(whole, 60, "what may be read is not all read")
 
 
-def refused(ask: Callable[[], object], timeout_s: float = 15) -> str:
+def refused(ask: Callable[[], object], timeout_s: float = 60) -> str:
     """What is said of a request that is refused sooner or later."""
     why: list[str] = []
 

@@ -397,11 +397,16 @@ def test_rest_plans_lists_ends_and_cancels(sites: World, client: Client):
     [
         ({}, "end"),
         ({"end": NOW + 1, "duration_ms": 5}, "end"),
-        ({"end": NOW - HOUR_MS}, "end"),
+        ({"duration_ms": 5}, "all"),
+        ({"duration_ms": 5, "assets": []}, "assets"),
+        ({"duration_ms": 5, "filter": ""}, "filter"),
+        ({"duration_ms": 5, "filter": "  "}, "filter"),
+        ({"duration_ms": 5, "filter": "shop", "assets": ["shop"]}, "all"),
+        ({"duration_ms": 5, "all": True, "assets": ["shop"]}, "all"),
+        ({"end": NOW - HOUR_MS, "all": True}, "end"),
         ({"duration_ms": 5, "filter": "state:clear"}, "filter"),
-        ({"duration_ms": 5, "filter": "site:oslo", "assets": ["shop"]}, "assets"),
         ({"duration_ms": 5, "assets": ["shop"]}, "scenario"),
-        ({"duration_ms": 5, "begin": 5}, "begin"),
+        ({"duration_ms": 5, "begin": 5, "all": True}, "begin"),
     ],
 )
 def test_rest_says_what_it_expects(client: Client, more: dict[str, Any], field: str):

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.test import Client
 
-from dashboard.core.common.times import now_ms, unix_ms, utc_datetime, weekly
+from dashboard.core.common.times import now_ms, unix_ms, utc_datetime
 from dashboard.notify.notifications.models import RotaShift
 from dashboard.watch.incidents.models import MOST_OPEN, Window
 from support.web.rotas import make_rota
@@ -24,32 +24,6 @@ ONE_DAY = timedelta(days=1)
 
 def ms(year: int, month: int, day: int, hour: int, minute: int = 0) -> int:
     return unix_ms(datetime(year, month, day, hour, minute, tzinfo=UTC))
-
-
-@pytest.mark.parametrize(
-    ("begin", "zone", "hours"),
-    [
-        (ms(2026, 10, 18, 1), "Europe/Berlin", [1, 2, 2]),
-        (ms(2027, 3, 21, 2), "Europe/Berlin", [2, 1, 1]),
-        (ms(2026, 10, 18, 1), "UTC", [1, 1, 1]),
-        (ms(2027, 3, 21, 1, 30), "Europe/Berlin", [1, 1, 0]),  # 02:30 is skipped on the 28th
-    ],
-)
-def test_it_is_the_same_time_of_day_when_clocks_change(
-    begin: int, zone: str, hours: list[int]
-) -> None:
-    last = utc_datetime(begin).date() + timedelta(days=14)
-    times = weekly(begin, zone, last, (), 1)
-    assert [utc_datetime(at).hour for at in times] == hours
-
-
-def test_days_are_left_out_by_the_calendar_of_the_zone() -> None:
-    begin = ms(2026, 12, 17, 23, 30)  # the 18th in Berlin
-    times = weekly(begin, "Europe/Berlin", date(2027, 1, 8), {date(2026, 12, 25)}, 1)
-    assert [utc_datetime(at).date().isoformat() for at in times] == [
-        "2026-12-17", "2026-12-31", "2027-01-07",
-    ]  # fmt: skip
-    assert len(weekly(begin, "UTC", date(9999, 1, 1), (), 2)) == 27
 
 
 # ---- maintenance --------------------------------------------------------------------------------
@@ -116,6 +90,20 @@ def test_it_is_cancelled_alone_or_with_those_that_follow(client: Client) -> None
     assert other.created_at == 1, "planned by itself, though of the same name"
 
 
+def test_a_window_over_the_night_of_the_change_ends_by_the_clock(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.watch.incidents.windows.now_ms", lambda: ms(2027, 10, 1, 0))
+    typed = form(1, begin="2027-10-23T20:00", end="2027-10-24T04:00", weekly_zone="Europe/Berlin")
+    client.post("/maintenance/new/", typed | {"weekly_until": "2027-11-06"})
+    assert [(each.begin, each.end) for each in planned()] == [
+        (ms(2027, 10, 23, 20), ms(2027, 10, 24, 4)),
+        (ms(2027, 10, 30, 20), ms(2027, 10, 31, 5)),  # 22:00 to 06:00, of nine hours
+        (ms(2027, 11, 6, 21), ms(2027, 11, 7, 5)),
+    ]
+    assert all(each.planned_end == each.end for each in planned())
+
+
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [
@@ -148,7 +136,7 @@ def test_a_program_plans_and_cancels_them_too() -> None:
     until = utc_datetime(begin).date() + timedelta(weeks=2)
     body: dict[str, Any] = {
         "name": "racks", "begin": begin, "duration_ms": HOUR, "weekly_until": until.isoformat(),
-        "weekly_zone": "UTC",
+        "weekly_zone": "UTC", "all": True,
     }  # fmt: skip
 
     def post(**more: Any) -> Any:

@@ -44,6 +44,7 @@ public final class Scribe {
 
   private static CheckpointFileManager manager(String name, String path) throws Exception {
     Configuration conf = new Configuration();
+    conf.setBoolean("fs.file.impl.disable.cache", true); // each name has its own files
     if (name.equals("own")) {
       conf.set("fs.file.impl", LocalFiles.class.getName());
       return new LocalCheckpoint(new Path(path), conf);
