@@ -186,7 +186,9 @@ def _read(key: bytes, data: dict[str, Any], now: int) -> tuple[bytes, Record, st
     """
     value = _value(data)
     record = decode_source(key, value, now)
-    if record != Unreadable("too-large") or data.get("detail") is None:
+    sunk = record.sunk if isinstance(record, Report | RefusedReport) else None
+    too_large = sunk == "too-large" or record == Unreadable("too-large")
+    if not too_large or data.get("detail") is None:
         return value, record, None
     value = _value({**data, "detail": None})
     return value, decode_source(key, value, now), "too-large"
@@ -201,7 +203,8 @@ def _value(data: dict[str, Any]) -> bytes:
 
 def _refusal(scenario: Scenario, record: Report | RefusedReport, now: int) -> str:
     """Return why the fold would refuse a report, on any asset; empty if it takes it."""
-    if isinstance(record, Report) and scenario.lenient and scenario.knows(record.state):
+    whole = scenario.lenient and record.sunk is None
+    if whole and isinstance(record, Report) and scenario.knows(record.state):
         return ""
     emitted = Bucket(scenario, 0, 1).apply(record, 0, now)
     return next((each.reason for each in emitted if isinstance(each, DeadLetter)), "")

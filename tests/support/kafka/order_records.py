@@ -37,9 +37,10 @@ def doubted_record(asset: str, offset: int) -> StateRecord:
         asset=asset, state="clear", previous="suspicious", since=at, unconfirmed=True,
         version=Version(1, offset, 0), cause=Cause("report", 0, offset, at, agent="waf-1"),
         votes=(
-            Vote("waf-1", "clear", at, at, offset, at + 9, 1, '{"rps": 1.50}', order=at),
-            Vote("waf-2", "clear", at, at, 1, at + 9, 1, silent=at + 5, order=at),
-            Vote("waf-3", "suspicious", at, at, 2, at + 9, 2, doubt="future", order=at,
+            Vote("waf-1", "clear", at, at, offset, at + 9, 1, '{"rps": 1.50}', order=at,
+                 claimed=at),
+            Vote("waf-2", "clear", at, at, 1, at + 9, 1, silent=at + 5, order=at, claimed=at),
+            Vote("waf-3", "suspicious", at, at, 2, at + 9, 2, doubt="future", order=at, claimed=at,
                  flap=Flap("under-attack", at, at + 60_000, True)),
         ),
         pending=Pending("clear", at, at + 9), unconfirmed_reason="one voter of two",

@@ -42,7 +42,7 @@ from wire.source import (
     encode_tick,
 )
 
-SEEDS = range(70)
+SEEDS = range(100)
 
 
 def over_empty_state(history: History, partitions: int = 1, epoch: int = 1) -> TwsTester:
