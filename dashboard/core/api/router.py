@@ -178,6 +178,10 @@ class OperationRouter(Router):
         return decorate
 
 
+MAY_BE_BLANK = frozenset({"after", "agent_label", "before"})
+"""Query parameters that ask for no less when they are blank: the first page, and no label."""
+
+
 def _query_names(operation: Operation) -> frozenset[str]:
     """Return the names of an operation's query parameters."""
     models = (model for model in operation.models if model.__ninja_param_source__ == "query")
@@ -195,7 +199,7 @@ def _strict(view: Callable[..., Any], names: frozenset[str]) -> Callable[..., An
             if name not in names:
                 known = f"one of {', '.join(sorted(names))}" if names else "no query parameter"
                 raise invalid(name, f"{known}; this one is unknown")
-            if not all(map(str.strip, given)):
+            if name not in MAY_BE_BLANK and not all(map(str.strip, given)):
                 raise invalid(name, "a value; without the parameter all are meant")
         return view(request, *arguments, **values)
 

@@ -10,6 +10,7 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
 from dashboard.core.api import problems
+from dashboard.core.api.router import MAY_BE_BLANK
 from dashboard.core.api.schemas import JsonParser
 
 ROUTERS = (
@@ -373,7 +374,8 @@ def refuse_blanks(document: dict[str, Any]) -> None:
         for operation in methods.values():
             for parameter in operation["parameters"]:
                 schema = parameter["schema"]
-                if parameter["in"] != "query" or schema.get("type") != "string":
+                text = parameter["in"] == "query" and schema.get("type") == "string"
+                if not text or parameter["name"] in MAY_BE_BLANK:
                     continue
                 if schema.get("default") == "":
                     del schema["default"]
