@@ -174,8 +174,7 @@ class Run:
             self._others(now + later)
             self._append(Report(SITE, AGENT, self.rule.mildest, _ms(now + later)), now + later)
         asset = self._asset()
-        calm = asset and asset.shown == self.rule.mildest and not asset.unconfirmed
-        if not calm or asset.disputed or asset.is_in_doubt():
+        if asset is None or asset.shown != self.rule.mildest or not _is_calm(asset):
             self.faults.append(f"not calm at the end: {asset}")
 
     # ---- steps ----
@@ -230,8 +229,9 @@ class Run:
         said, asset = self._said, self._asset()
         if said is None or asset is None or asset.shown is None or _ms(now) >= said.until:
             return
-        disputed = asset.disputed and self.rule.severity(asset.disputed)
-        seen = [_rank(asset.shown), *([] if disputed is None else [disputed])]
+        seen = [_rank(asset.shown)]
+        if asset.disputed is not None:
+            seen.append(self.rule.severity(asset.disputed))
         if _rank(said.word) < min(seen) and not _is_in_doubt(asset):
             self.faults.append(f"{said.word} of {said.at - START} not seen at {now}")
 
@@ -251,6 +251,10 @@ def _rank(word: str) -> int:
     """Return how bad a word is, whatever a change of rule calls it."""
     known = [name for name in (BAD, MEH, GOOD) if word.endswith(name)]
     return (BAD, MEH, GOOD).index(known[0]) if known else -1
+
+
+def _is_calm(asset: Asset) -> bool:
+    return not (asset.unconfirmed or asset.disputed or asset.is_in_doubt())
 
 
 def _is_in_doubt(asset: Asset) -> bool:
