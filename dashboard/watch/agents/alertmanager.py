@@ -6,9 +6,11 @@ the name of an agent. A resolved alert says that all is well again.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from ninja import Query, Schema, Status
@@ -19,10 +21,18 @@ from dashboard.core.api.router import ApiRequest, OperationRouter, known_scenari
 from dashboard.core.api.schemas import read_json
 from dashboard.core.common.access import REPORTS
 from dashboard.core.common.times import now_ms
+from dashboard.watch.agents.firing_alerts import (
+    MAX_FINGERPRINT,
+    Alert,
+    AlertSource,
+    FiringAlert,
+    worst_of,
+)
 from dashboard.watch.agents.reporting import (
     MAX_BODY,
     MAX_REPORTS,
     REPORT,
+    ReportAnswer,
     ReportItem,
     ReportsOut,
     answered,
@@ -30,7 +40,7 @@ from dashboard.watch.agents.reporting import (
     deliver,
     refused,
 )
-from domain.names import MAX_NAME, MAX_STATE
+from domain.names import MAX_NAME, MAX_STATE, name_ok
 from domain.scenario import Scenario
 from wire.source import MAX_DETAIL
 
@@ -42,6 +52,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 router = OperationRouter()
 
 MAX_MAPPINGS = 100
+# How often what fires is sent once more because other requests have changed it meanwhile.
+MOST_AGAIN = 5
 # Longest text from an alert that goes into a report's detail, characters.
 MAX_TEXT = 200
 
@@ -163,6 +175,14 @@ ALERTS_BODY: dict[str, Any] = {
 }
 
 
+class AlertClaim(NamedTuple):
+    """An alert that was understood, with its own report: as an item, and as fields."""
+
+    item: ReportItem
+    report: dict[str, Any]
+    alert: Alert
+
+
 @dataclass(frozen=True, slots=True)
 class AlertReading:
     """How to read the alerts of one request. states: by the severity label's value."""
@@ -172,8 +192,8 @@ class AlertReading:
     states: dict[str, str]
     resolved: str
 
-    def item(self, alert: Any, now: int) -> ReportItem:
-        """Return the alert's report ready to send, or why it is refused."""
+    def claim(self, alert: Any, now: int) -> AlertClaim | ReportItem:
+        """Return what an alert says, or its report, if that is refused."""
         if not _readable(alert):
             return refused("bad-alert", "expected status firing or resolved, and labels as texts")
         labels = alert["labels"]
@@ -194,6 +214,20 @@ class AlertReading:
             report["reported_at"] = self._time(alert)
         except (ValueError, OverflowError):
             return self._untimely(report, alert, now)
+        item = check(self.scenario, report, now)
+        return (
+            item if item.refused else AlertClaim(item, report, _received(alert, report, state, now))
+        )
+
+    def item(self, claims: Sequence[AlertClaim], known: Iterable[Alert], now: int) -> ReportItem:
+        """Return the report of one source, of which claims were received and alerts are known."""
+        newest = max(claims, key=lambda claim: claim.alert.at)
+        worst = worst_of(self.scenario, known)
+        report = {**newest.report, "state": self.resolved}
+        if worst is not None:
+            report |= {"state": worst.state, "detail": msgspec.json.decode(worst.detail)}
+        if self.options.time == "alert":
+            report["reported_at"] = max(newest.alert.at, *(alert.at for alert in known))
         return check(self.scenario, report, now)
 
     def _unknown(
@@ -295,6 +329,36 @@ def _milliseconds(text: Any) -> int:
     return (at - EPOCH) // timedelta(milliseconds=1)
 
 
+def _received(alert: dict[str, Any], report: dict[str, Any], state: str, now: int) -> Alert:
+    """Return what an alert says, as it was received at `now` (Unix ms)."""
+    resolved = alert["status"] == "resolved"
+    return Alert(
+        AlertSource(report["asset"], report["agent"]),
+        _fingerprint(alert),
+        state,
+        msgspec.json.encode(report["detail"]).decode(),
+        _time_or_none(alert.get("startsAt")),
+        (_time_or_none(alert.get("endsAt")) or now) if resolved else None,
+    )
+
+
+def _time_or_none(text: Any) -> int | None:
+    """Return an RFC 3339 time as Unix ms, or None for none of this era."""
+    try:
+        at = _milliseconds(text)
+    except (ValueError, OverflowError):
+        return None
+    return at if at > 0 else None
+
+
+def _fingerprint(alert: dict[str, Any]) -> str:
+    """Return what identifies an alert: its fingerprint, or without one a hash of its labels."""
+    given = alert.get("fingerprint")
+    if isinstance(given, str) and 0 < len(given) <= MAX_FINGERPRINT and name_ok(given):
+        return given
+    return hashlib.sha256(msgspec.json.encode(alert["labels"], order="sorted")).hexdigest()
+
+
 def _detail(alert: dict[str, Any], severity: str) -> dict[str, str]:
     """Return facts about the alert that people may want, as many as a report can carry."""
     annotations = alert.get("annotations")
@@ -322,13 +386,50 @@ def _detail(alert: dict[str, Any], severity: str) -> dict[str, str]:
     body=ALERTS_BODY,
 )
 def post_alerts(request: ApiRequest, scenario: str, options: Query[AlertOptions]) -> Any:
-    """What Prometheus Alertmanager's webhook sends: each alert becomes a report.
+    """What Prometheus Alertmanager's webhook sends: the worst alert that fires becomes a report.
 
-    Answered alert by alert, as reports are.
+    Answered alert by alert, as reports are; alerts of one agent and asset share a report.
     """
     known, now = known_scenario(scenario), now_ms()
     alert_reading = reading(known, options)
     alerts = alerts_of(read_json(request, MAX_BODY))
     REPORTS.take(request.auth.pk, now, len(alerts))
-    items = [alert_reading.item(alert, now) for alert in alerts]
-    return Status(202, answered(deliver(known, items, "alertmanager")))
+    claims = [alert_reading.claim(alert, now) for alert in alerts]
+    return Status(202, answered(_deliver(alert_reading, claims, now)))
+
+
+def _deliver(
+    alert_reading: AlertReading, claims: Sequence[AlertClaim | ReportItem], now: int
+) -> list[ReportAnswer]:
+    """Store what alerts say, and send for each source the worst that fires; return an answer each.
+
+    If another request has changed what fires meanwhile, its report and this one may lie in either
+    order, so what fires now is sent once more.
+    """
+    scenario = alert_reading.scenario
+    if scenario.life_cycle:  # no state is worse than another: each alert is a report of its own
+        alone = [each.item if isinstance(each, AlertClaim) else each for each in claims]
+        return deliver(scenario, alone, "alertmanager")
+    sources: dict[AlertSource, list[AlertClaim]] = {}
+    for claim in claims:
+        if isinstance(claim, AlertClaim):
+            sources.setdefault(claim.alert.source, []).append(claim)
+    understood = (claim.alert for same in sources.values() for claim in same)
+    FiringAlert.objects.record(scenario.name, understood, now)
+    known = FiringAlert.objects.by_source(scenario, sources, now)
+    items = {
+        source: alert_reading.item(same, known[source], now) for source, same in sources.items()
+    }
+    sent = [
+        items[claim.alert.source] if isinstance(claim, AlertClaim) else claim for claim in claims
+    ]
+    answers = deliver(scenario, sent, "alertmanager")
+    for _ in range(MOST_AGAIN):
+        later = FiringAlert.objects.by_source(scenario, sources, now)
+        changed = [source for source in sources if later[source] != known[source]]
+        if not changed:
+            break
+        again = [alert_reading.item(sources[each], later[each], now) for each in changed]
+        deliver(scenario, again, "alertmanager")
+        known = later
+    return answers

@@ -20,6 +20,7 @@ from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard.core.job.models import BucketStatus
 from dashboard.core.states.board_rows import asset_path
 from dashboard.core.states.queries import listed
+from dashboard.watch.agents.firing_alerts import FiringAlert
 from domain.records import Mute, Unmute
 
 MAX_WORDS = 500
@@ -420,6 +421,7 @@ MOST_MINUTES = 1_000_000
 FINDINGS_KEPT_MS = 30 * DAY_MS
 AGENTS_KEPT_MS = 30 * DAY_MS
 MOST_AGENTS = 50_000
+MOST_ALERTS = 200_000
 
 KEPT = (
     Retention("hours of agents' reports", AgentHour, "hour", HOURS_KEPT_MS, unit_ms=HOUR_MS),
@@ -440,6 +442,7 @@ KEPT = (
         condition=Q(ended_at__isnull=False),
     ),
     Retention("requests to mute", MuteRequest, "created_at", 400 * DAY_MS),
+    Retention("alerts of Alertmanager", FiringAlert, "seen_at", 7 * DAY_MS, MOST_ALERTS),
     Retention(
         "agents without a live vote", Agent, "last_seen", AGENTS_KEPT_MS, condition=Q(votes=0)
     ),

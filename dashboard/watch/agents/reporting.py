@@ -218,6 +218,8 @@ def refused(reason: str, detail: str = "") -> ReportItem:
 def deliver(scenario: Scenario, items: list[ReportItem], way: Way) -> list[ReportAnswer]:
     """Send what can be sent. Returns one answer each, once each has its place or has failed.
 
+    An item that is there several times is sent once.
+
     Raises Problem 503 if no broker answers and there is a report that would be taken.
     """
     sendable = [item for item in items if item.value]
@@ -238,8 +240,9 @@ def _send(scenario: Scenario, items: list[ReportItem]) -> None:
             return
         raise Problem(503, "unsent", no_answer(error)) from error
     topic = to.topics.reports(scenario.name)
-    results = deliver_all(Outgoing(topic, item.key, item.value) for item in items)
-    for item, result in zip(items, results, strict=True):
+    once = list({id(item): item for item in items}.values())
+    results = deliver_all(Outgoing(topic, item.key, item.value) for item in once)
+    for item, result in zip(once, results, strict=True):
         item.outcome = result
 
 
