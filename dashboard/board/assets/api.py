@@ -146,13 +146,17 @@ class FirstBoardIn(StrictSchema):
     """The board that a user begins with: of a scenario, or a filter by its number; with neither,
     none is chosen."""
 
+    read_only = ("address",)
+
     scenario: str | None = Field(None, max_length=40, pattern=NO_NUL)
     number: int | None = Field(None, ge=1)
 
 
 class FirstBoardOut(Schema):
-    """The address of the board that the user begins with, empty where none is chosen."""
+    """The board that the user begins with, and its address; empty where none is chosen."""
 
+    scenario: str | None
+    number: int | None
     address: str
 
 
@@ -192,12 +196,20 @@ def withdraw_board(request: ApiRequest, number: int) -> Any:
 @router.operation("GET first-board", FirstBoardOut, "read")
 def get_first_board(request: ApiRequest) -> Any:
     """The board that you begin with."""
-    return {"address": FirstBoard.objects.address_of(request.auth)}
+    row = FirstBoard.objects.of(request.auth)
+    if row is None:
+        return {"scenario": None, "number": None, "address": ""}
+    saved = row.visible_filter
+    number = saved.pk if saved else None
+    return {"scenario": row.scenario, "number": number, "address": row.get_absolute_url()}
 
 
 @router.operation("PUT first-board", FirstBoardOut, "read", *WRITE)
 def put_first_board(request: ApiRequest, given: FirstBoardIn) -> Any:
     """Choose the board that you begin with: the page after the login."""
+    chosen: dict[str, Any] = get_first_board(request)
+    if chosen == chosen | given.dict():
+        return chosen
     form = FirstBoardForm(request.auth, {"board": str(given.number or given.scenario or "")})
     if not form.is_valid():
         raise invalid("number" if given.number else "scenario", "a board or a filter that you see")

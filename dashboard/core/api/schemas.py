@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, TypeVar, get_type_hints
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
 import msgspec
 from django.http import HttpRequest
 from ninja import Schema
 from ninja.parser import Parser
-from pydantic import ConfigDict, create_model
+from pydantic import ConfigDict, create_model, model_validator
 
 from dashboard.core.api.problems import Problem
 from domain.scenario import StateSpec
@@ -65,9 +65,22 @@ NO_NUL = r"^[^\x00]*$"
 
 
 class StrictSchema(Schema):
-    """A body, in which a field that is not known is a fault."""
+    """A body, in which a field that is not known is a fault.
+
+    read_only: fields that are ignored, since what was read may be written back as it is.
+    """
 
     model_config = ConfigDict(extra="forbid")
+    read_only: ClassVar[tuple[str, ...]] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def leave_out_read_only(cls, data: Any) -> Any:
+        """Return the data without the fields that can only be read."""
+        given = getattr(data, "_obj", data)
+        if not cls.read_only or not isinstance(given, Mapping):
+            return data
+        return {name: value for name, value in given.items() if name not in cls.read_only}
 
 
 S = TypeVar("S", bound=Schema)

@@ -119,12 +119,15 @@ class DefinitionIn(StrictSchema):
     incidents: bool = True
     tasks: bool = True
     agents: list[AgentKind] = []
+    budgets: bool = False
     most: int = Field(20, ge=1, le=MOST_MESSAGES)
     per_ms: int = Field(3_600_000, ge=MINUTE_MS, le=DAY_MS)
 
 
 class RuleIn(StrictSchema):
     """A rule. revision: the one that is changed; null for whichever there is."""
+
+    read_only = ("id", "username", "changed_at")
 
     name: str = Field(min_length=1, max_length=MAX_TITLE, pattern=NO_NUL)
     enabled: bool = True
@@ -263,11 +266,15 @@ def put_notification_rule(request: ApiRequest, number: int, given: RuleIn) -> An
     """Replace a rule, if its revision is the one given."""
     row, definition = _rule(number), _definition(given)
     try:
-        rule_forms.change_rule(row, given.name, definition, given.enabled, now_ms(), given.revision)
+        changed = rule_forms.change_rule(
+            row, given.name, definition, given.enabled, now_ms(), given.revision
+        )
     except RuleError as error:
         raise _invalid(error, "") from error
     except ChangedMeanwhile as error:
         raise _changed(row) from error
+    if not changed:
+        return _plain_rule(row)
     return _logged_rule(request, "notify.rule.changed", row)
 
 

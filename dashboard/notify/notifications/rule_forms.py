@@ -330,14 +330,19 @@ def create_rule(author: User, name: str, rule: Definition, enabled: bool, now: i
 
 def change_rule(
     row: Rule, name: str, rule: Definition, enabled: bool, now: int, revision: int | None = None
-) -> None:
-    """Store a change of a rule. revision: the one that was read, by default the row's.
+) -> bool:
+    """Store a change of a rule, and return whether it is one.
 
-    Raises RuleError if the name is taken, and ChangedMeanwhile.
+    revision: the one that was read, by default the row's. Raises RuleError if the name is taken,
+    and ChangedMeanwhile.
     """
     if Rule.objects.in_use().filter(name=name).exclude(pk=row.pk).exists():
         raise RuleError({"name": "expected a name that no other rule has"})
-    row.change(now, revision, name=name, enabled=enabled, definition=plain_rule(rule))
+    changed = {"name": name, "enabled": enabled, "definition": plain_rule(rule)}
+    if all(getattr(row, field) == value for field, value in changed.items()):
+        return False
+    row.change(now, revision, **changed)
+    return True
 
 
 def _unknown(names: Any, known: Any) -> str:

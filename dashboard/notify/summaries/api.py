@@ -365,6 +365,8 @@ class StatusPageIn(StrictSchema):
     """A status page. labels: as `customer=Acme`; words: by scenario and state, what the page calls
     the state; days: whose incidents it lists."""
 
+    read_only = ("slug", "changed_at")
+
     title: str = Field(min_length=1, max_length=MAX_TITLE, pattern=NO_NUL)
     intro: str = Field("", max_length=MAX_INTRO, pattern=NO_NUL)
     scenarios: list[Name] = Field(min_length=1, max_length=MOST_SCENARIOS)
@@ -376,6 +378,8 @@ class StatusPageIn(StrictSchema):
 
 class StatusPageOut(StatusPageIn):
     """A status page with its name in the address. changed_at: Unix ms."""
+
+    read_only = ()
 
     slug: str
     changed_at: int
@@ -391,6 +395,8 @@ def list_status_pages(request: ApiRequest) -> Any:
 def put_status_page(request: ApiRequest, slug: str, given: StatusPageIn) -> Any:
     """Store a status page under this name, or make it."""
     row = StatusPage.objects.filter(slug=slug).first()
+    if row is not None and plain_page(row) == plain_page(row) | given.dict():
+        return plain_page(row)
     form = _valid(StatusPageForm(typed_page(given.dict() | {"slug": slug}), row))
     return plain_page(form.save(request, now_ms()))
 

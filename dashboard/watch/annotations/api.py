@@ -159,7 +159,9 @@ Value = Annotated[str, Field(max_length=MAX_VALUE)]
 
 
 class LabelsIn(StrictSchema):
-    """All labels that people give the asset."""
+    """All labels that people give the asset. What its agents say stays theirs."""
+
+    read_only = ("asset", "items")
 
     labels: dict[Key, Value] = Field(max_length=MOST_LABELS)
 
@@ -172,6 +174,8 @@ class LabelsChange(StrictSchema):
 
 class LabelsItem(LabelsIn):
     """The same, of the asset that is named."""
+
+    read_only = ("items",)
 
     asset: str = Field(min_length=1, max_length=MAX_NAME)
 

@@ -286,14 +286,27 @@ def compare(scenario: str, edits: LabelEdits) -> list[LabelEdit]:
 
 
 def replaced(scenario: str, edits: Mapping[str, Mapping[str, str]]) -> LabelEdits:
-    """Return the same, and that people give these assets no other label."""
+    """Return the same, and that people give these assets no other label.
+
+    A label that only agents give stays theirs where its value is the same.
+    """
     known = _known(scenario, edits)
     return {
         asset: {
             **{key: None for key, source in known.get(asset, {}) if source == PERSON},
-            **labels,
+            **_of_people(labels, known.get(asset, {})),
         }
         for asset, labels in edits.items()
+    }
+
+
+def _of_people(
+    labels: Mapping[str, str], known: Mapping[tuple[str, str], str]
+) -> dict[str, str | None]:
+    return {
+        key: value
+        for key, value in labels.items()
+        if (key, PERSON) in known or known.get((key, AGENT)) != value
     }
 
 

@@ -199,10 +199,13 @@ class SavedFilter(ScenarioRow):
 
 
 class FirstBoardQuerySet(models.QuerySet["FirstBoard"]):
+    def of(self, user: User) -> FirstBoard | None:
+        """Return the board that a user begins with, or None where none is chosen."""
+        return self.filter(user=user, scenario__in=list(scenarios())).select_related("user").first()
+
     def address_of(self, user: User) -> str:
         """Return the address of the board that a user begins with, "" where none is chosen."""
-        rows = self.filter(user=user, scenario__in=list(scenarios())).select_related("user")
-        row = rows.first()
+        row = self.of(user)
         return row.get_absolute_url() if row else ""
 
     def choose(self, user: User, scenario: str, saved: SavedFilter | None) -> None:
