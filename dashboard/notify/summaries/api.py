@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from django.forms import Form
 from ninja import Query, Schema
@@ -365,7 +365,7 @@ class StatusPageIn(StrictSchema):
     """A status page. labels: as `customer=Acme`; words: by scenario and state, what the page calls
     the state; days: whose incidents it lists."""
 
-    read_only = ("slug", "changed_at")
+    read_only: ClassVar[tuple[str, ...]] = ("slug", "changed_at")
 
     title: str = Field(min_length=1, max_length=MAX_TITLE, pattern=NO_NUL)
     intro: str = Field("", max_length=MAX_INTRO, pattern=NO_NUL)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from django.db import transaction
 from django.forms.models import model_to_dict
@@ -161,7 +161,7 @@ Value = Annotated[str, Field(max_length=MAX_VALUE)]
 class LabelsIn(StrictSchema):
     """All labels that people give the asset. What its agents say stays theirs."""
 
-    read_only = ("asset", "items")
+    read_only: ClassVar[tuple[str, ...]] = ("asset", "items")
 
     labels: dict[Key, Value] = Field(max_length=MOST_LABELS)
 
