@@ -413,8 +413,10 @@ final class Bucket {
         return Tasks.schedule(command, asset, clock);
       case "cancel":
         return Tasks.cancel(command, asset);
-      default:
+      case "purge":
         return Commands.purge(asset, time);
+      default:
+        throw new IllegalArgumentException("command: " + command.kind());
     }
   }
 

@@ -164,8 +164,10 @@ final class Tasks {
         return asset.override == null || !asset.override.samePin(pinOf(task, 0));
       case "release":
         return asset.override != null || asset.vote(Names.USER + task.user()) != null;
+      case "purge":
+        return true;
       default:
-        return task.action().equals("purge");
+        return false;
     }
   }
 
@@ -179,8 +181,11 @@ final class Tasks {
       case "release":
         Commands.release(rule, asset, task.user(), at);
         break;
-      default:
+      case "purge":
         asset.clear(at);
+        break;
+      default:
+        throw new IllegalArgumentException("task: " + task.action());
     }
   }
 
