@@ -6,7 +6,9 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import lru_cache, partial
 from io import BytesIO
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
@@ -31,6 +33,8 @@ from urllib3 import HTTPHeaderDict, HTTPResponse
 TIMEOUT_S = 10.0
 LONGEST_ANSWER = 2_000
 """Most bytes of a response that are read."""
+LONGEST_RETRY_S = 3_600
+"""Longest time to be left alone that a response may ask for, s."""
 
 TRANSLATED = IPv6Network("64:ff9b::/96")
 """IPv4 addresses behind a translator (RFC 6052)."""
@@ -45,10 +49,14 @@ class AddressRefused(OutboundUnreachable):
 
 
 class ResponseExcerpt(NamedTuple):
-    """The status of a response, and the beginning of its text."""
+    """The status of a response, and the beginning of its text.
+
+    retry_after_ms: how long it asks to be left alone (RFC 9110, 10.2.3), or None.
+    """
 
     status: int
     text: str
+    retry_after_ms: int | None = None
 
 
 class OutboundRequest(NamedTuple):
@@ -87,7 +95,19 @@ def post(
     plain = [(name.encode(), value.encode()) for name, value in headers.items()]
     request = OutboundRequest("POST", url, plain, body)
     reply = exchange(request, GuardedNetwork(timeout_s), LONGEST_ANSWER)
-    return ResponseExcerpt(reply.status, reply.content.decode(errors="replace"))
+    asked = next((value for name, value in reply.headers if name.lower() == b"retry-after"), b"")
+    text = reply.content.decode(errors="replace")
+    return ResponseExcerpt(reply.status, text, retry_after_ms(asked.decode(errors="replace")))
+
+
+def retry_after_ms(text: str) -> int | None:
+    """Return the time that a Retry-After header asks for, ms; None for an invalid one."""
+    if text.isascii() and text.isdigit():
+        return min(int(text[:9]), LONGEST_RETRY_S) * 1000
+    with suppress(ValueError):
+        left = parsedate_to_datetime(text) - datetime.now(UTC)
+        return min(max(0, int(left.total_seconds())), LONGEST_RETRY_S) * 1000
+    return None
 
 
 def exchange(request: OutboundRequest, network: GuardedNetwork, longest: int) -> HttpReply:

@@ -141,6 +141,7 @@ def channels(request: HttpRequest) -> HttpResponse:
     rows = [(row, *_kind_of(row)) for row in Channel.objects.in_use()]
     context = {
         "rows": rows,
+        "now": now_ms(),
         "table": CHANNEL_TABLE,
         "kinds": kind_choices(),
         "without_last_resort": rows and not Channel.objects.last_resorts().exists(),

@@ -58,11 +58,23 @@ def reseal_channels() -> Resealed:
 
 
 class Undelivered(Exception):
-    """A delivery attempt failed; the message says why. final: whether a retry would fail too."""
+    """A delivery attempt failed; the message says why.
 
-    def __init__(self, why: str, *, final: bool = False) -> None:
+    final: whether a retry would fail too; unreachable: whether the receiver does not answer or asks
+    to be left alone, so that its channel rests; retry_after_ms: how long it asks for, or None.
+    """
+
+    def __init__(
+        self,
+        why: str,
+        *,
+        final: bool = False,
+        unreachable: bool = False,
+        retry_after_ms: int | None = None,
+    ) -> None:
         super().__init__(why)
-        self.final = final
+        self.final, self.retry_after_ms = final, retry_after_ms
+        self.unreachable = unreachable or retry_after_ms is not None
 
 
 class Obstacle(Exception):
@@ -132,6 +144,8 @@ PREFIX = "whsec_"
 LEAST_SECRET = 24
 GONE = 410
 """The status by which a receiver asks to be sent nothing more."""
+BUSY = (429, 503)
+"""The statuses by which a receiver asks to be left alone for a time."""
 
 
 class WebhookKind(ChannelKind):
@@ -165,10 +179,12 @@ class WebhookKind(ChannelKind):
         except NoKey as error:
             raise Undelivered(str(error)) from None
         except OutboundUnreachable as error:
-            raise Undelivered(str(error), final=isinstance(error, AddressRefused)) from None
+            refused = isinstance(error, AddressRefused)
+            raise Undelivered(str(error), final=refused, unreachable=not refused) from None
         words = f"{answer.status} {answer.text}".strip()
         if not 200 <= answer.status < 300:
-            raise Undelivered(words, final=answer.status == GONE)
+            after = answer.retry_after_ms if answer.status in BUSY else None
+            raise Undelivered(words, final=answer.status == GONE, retry_after_ms=after)
         return words
 
 
@@ -263,7 +279,8 @@ class MailKind(ChannelKind):
             final = error.smtp_code in FINAL and not wrong_login
             raise Undelivered(_answer(error.smtp_code, error.smtp_error), final=final) from None
         except (smtplib.SMTPException, ssl.SSLError, OSError) as error:
-            raise Undelivered(f"{server[0]}:{server[1]}: {error or type(error).__name__}") from None
+            why = f"{server[0]}:{server[1]}: {error or type(error).__name__}"
+            raise Undelivered(why, unreachable=True) from None
         except (MessageError, UnicodeError, ValueError) as error:
             raise Undelivered(f"no mail can be made of it: {error}", final=True) from None
 

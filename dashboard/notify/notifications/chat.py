@@ -384,7 +384,8 @@ def _notify(service: Any, message: Message) -> str:
         without = ", which refused the buttons" if relay.refused else ""
         return f"accepted by {service.service_name}{without}"
     if why := calls.obstacle:
-        raise Undelivered(str(why), final=isinstance(why, AddressRefused))
+        refused = isinstance(why, AddressRefused)
+        raise Undelivered(str(why), final=refused, unreachable=not refused)
     raise Undelivered(words or f"{service.service_name} refused it")
 
 

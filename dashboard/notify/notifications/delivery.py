@@ -10,9 +10,11 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Collection, Sequence
+from threading import Lock, Thread
+from typing import NamedTuple
 
 import structlog
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F, QuerySet
 
 from dashboard.core.common.sql import lock_until_commit
@@ -53,7 +55,9 @@ log = structlog.get_logger(__name__)
 PORTION = 50
 """Messages that are considered together."""
 TURN_S = 10.0
-"""How long messages are delivered before other tasks get their turn, s."""
+"""How long a receiver's messages are delivered before they are looked at anew, s."""
+MOST_AT_ONCE, MOST_RESTED = 32, 16
+"""Deliveries under way at most, and those among them to channels that did not answer last."""
 LEASE_MS = 60_000
 """How long a worker may hold a message before it loses it: longer than any attempt."""
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 5_000, 10 * 60_000
@@ -69,30 +73,94 @@ SWITCHED_OFF = "the channel was switched off or retired before it went out"
 EXPIRED = "every attempt failed for a day"
 
 
-def deliver(clock: Clock = now_ms) -> bool:
-    """Deliver the messages that are due, for TURN_S at most. Return whether there is more."""
+class Receiver(NamedTuple):
+    """Whose messages are delivered one after the other: a channel, or a user by some means."""
+
+    channel: int | None
+    means: str
+    recipient: str
+
+    def messages(self) -> MessageQuerySet:
+        """Return its messages, the oldest first."""
+        rows = Message.objects.filter(channel=self.channel).order_by("created_at", "pk")
+        if self.channel is not None:
+            return rows
+        return rows.filter(means=self.means, recipient=self.recipient)
+
+
+def receivers_to_try(now: int) -> list[Receiver]:
+    """Return who has messages that are due at a time (Unix ms); those that answered last first."""
+    rows = Message.objects.due(now).order_by()
+    columns = ("channel_id", "channel__rests", "means", "recipient")
+    found = {
+        Receiver(channel, "", "") if channel else Receiver(None, means, recipient): rests or 0
+        for channel, rests, means, recipient in rows.values_list(*columns).distinct()
+    }
+    return sorted(found, key=lambda receiver: (found[receiver], str(receiver)))
+
+
+def deliver_to(receiver: Receiver, clock: Clock = now_ms) -> bool:
+    """Deliver what is due to a receiver, in order, for TURN_S at most, until it does not answer.
+
+    Return whether there is more.
+    """
     end = time.monotonic() + TURN_S
-    failed: set[int | str] = set()
-    while time.monotonic() < end:
+    while True:
         now = clock()
-        due = [row for row in _due(now, failed)[:PORTION] if row.way not in failed]
-        ready = _within_limits(due, now)
+        due = receiver.messages().due(now).select_related("channel", "user")[:PORTION]
+        ready = _within_limits(list(due), now)
         if not ready:
             return False
         for message in ready:
             if time.monotonic() >= end:
                 return True
-            if message.way not in failed and not DeliveryAttempt(message, clock).carry_out():
-                failed.add(message.way)
-    return True
+            if not DeliveryAttempt(message, clock).carry_out():
+                return False
 
 
-def _due(now: int, failed: Collection[int | str]) -> MessageQuerySet:
-    """Return the messages to try, the least tried ones first. failed: ways to leave out."""
-    rows = Message.objects.due(now)
-    if channels := [way for way in failed if isinstance(way, int)]:
-        rows = rows.exclude(channel__isnull=False, channel_id__in=channels)
-    return rows.select_related("channel", "user").order_by("tries", "next_at", "pk")
+class Deliveries:
+    """Deliveries to several receivers side by side, each in a thread that ends with the process.
+
+    Whoever does not answer holds up nobody else, nor the rules. At most MOST_AT_ONCE run, of which
+    MOST_RESTED are to channels that did not answer last.
+    """
+
+    def __init__(self, clock: Clock = now_ms) -> None:
+        self.clock = clock
+        self._lock = Lock()
+        self._running: set[Receiver] = set()
+
+    def start(self) -> bool:
+        """Start what is due and not under way. Return False: there is nothing to wait for."""
+        now = self.clock()
+        rested = set(Channel.objects.exclude(rests=0).values_list("pk", flat=True))
+        for receiver in receivers_to_try(now):
+            if self._begin(receiver, rested):
+                Thread(target=self._run, args=(receiver,), daemon=True).start()
+        return False
+
+    def _begin(self, receiver: Receiver, rested: Collection[int]) -> bool:
+        """Reserve a receiver, unless it is under way or there is no room."""
+        with self._lock:
+            slow = sum(each.channel in rested for each in self._running)
+            full = len(self._running) >= MOST_AT_ONCE
+            if full or receiver in self._running:
+                return False
+            if receiver.channel in rested and slow >= MOST_RESTED:
+                return False
+            self._running.add(receiver)
+            return True
+
+    def _run(self, receiver: Receiver) -> None:
+        try:
+            while deliver_to(receiver, self.clock):
+                pass
+        except Exception:
+            log.exception("messages could not be delivered", receiver=str(receiver))
+        finally:
+            connection.close()
+            with self._lock:
+                self._running.discard(receiver)
 
 
 # ---- limits of channels -----------------------------------------------------------------------
@@ -182,7 +250,8 @@ class DeliveryAttempt:
     def carry_out(self) -> bool:
         """Claim the message, try to deliver it, and store the result.
 
-        Return whether it was accepted, or belongs to another worker.
+        Return whether the receiver's next message may be tried: it answered, or another worker has
+        claimed this one.
         """
         if not self.claim():
             return True
@@ -193,15 +262,16 @@ class DeliveryAttempt:
             self._store_held(str(obstacle))
             return False
         except Undelivered as failure:
-            self._store_failed(str(failure), _ms_since(begun), final=failure.final)
-            return False
+            self._store_failed(failure, _ms_since(begun))
+            return not failure.unreachable
         except KeyError:
-            self._store_failed(f"unknown kind of channel {self.message.means}", 0, final=True)
-            return False
+            why = f"unknown kind of channel {self.message.means}"
+            self._store_failed(Undelivered(why, final=True), 0)
+            return True
         except Exception as error:
             log.exception("a message could not be tried", message=str(self.message.pk))
-            self._store_failed(f"{type(error).__name__}: {error}", _ms_since(begun))
-            return False
+            self._store_failed(Undelivered(f"{type(error).__name__}: {error}"), _ms_since(begun))
+            return True
         self._store_sent(answer, _ms_since(begun))
         return True
 
@@ -224,6 +294,8 @@ class DeliveryAttempt:
         with transaction.atomic():
             self._update(status=SENT, reason="", ended_at=now)
             self._attempt().update(succeeded=True, answer=answer[:MAX_ANSWER], ms=ms)
+            if self.message.channel is not None:
+                self.message.channel.end_rest()
             models.add_counts({(DELIVERED, "sent"): 1})
 
     def _store_held(self, why: str) -> None:
@@ -235,16 +307,21 @@ class DeliveryAttempt:
             self._update(status=HELD, reason=why[:MAX_REASON], next_at=until, tries=F("tries") - 1)
             models.add_counts({(DELIVERED, why[:MAX_REASON]): 0 if held else 1})
 
-    def _store_failed(self, why: str, ms: int, *, final: bool = False) -> None:
-        now, tries = self.clock(), self.message.tries
-        over = final or tries >= MOST_TRIES or now - self.message.created_at >= GIVE_UP_MS
-        pause = min(FIRST_PAUSE_MS * 2 ** min(tries - 1, 20), LONGEST_PAUSE_MS)
+    def _store_failed(self, failure: Undelivered, ms: int) -> None:
+        now, tries, why = self.clock(), self.message.tries, str(failure)
+        over = failure.final or tries >= MOST_TRIES or now - self.message.created_at >= GIVE_UP_MS
+        until = now + max(_pause(tries), failure.retry_after_ms or 0)
+        channel = self.message.channel
         with transaction.atomic():
             if over:
-                reason = why if final else f"{EXPIRED}: {why}"
+                reason = why if failure.final else f"{EXPIRED}: {why}"
                 self._update(status=GIVEN_UP, reason=reason[:MAX_REASON], ended_at=now)
+            elif failure.unreachable and channel is not None:
+                until = now + max(_pause(channel.rests + 1), failure.retry_after_ms or 0)
+                self._update(status=FAILED, reason=why[:MAX_REASON], next_at=now)
+                channel.rest(why, until)
             else:
-                self._update(status=FAILED, reason=why[:MAX_REASON], next_at=now + pause)
+                self._update(status=FAILED, reason=why[:MAX_REASON], next_at=until)
             self._attempt().update(answer=why[:MAX_ANSWER], ms=ms)
             models.add_counts({(DELIVERED, "given up" if over else "failed"): 1})
 
@@ -255,6 +332,11 @@ class DeliveryAttempt:
 
     def _attempt(self) -> QuerySet[Attempt]:
         return Attempt.objects.filter(message=self.message, number=self.message.tries)
+
+
+def _pause(failures: int) -> int:
+    """Return how long to wait after so many failures in a row, ms."""
+    return min(FIRST_PAUSE_MS << min(failures - 1, 20), LONGEST_PAUSE_MS)
 
 
 def _ms_since(begun: float) -> int:

@@ -78,7 +78,9 @@ class Channel(AuthoredRow):
     addresses separated by commas, a webhook's URL, or the masked form of an Apprise URL; secret:
     encrypted by `dashboard.core.accounts.encryption`; most, window_ms: the limit, as messages per
     window; changes: whether it sends what people do to incidents; last_resort: whether it is
-    reached when a message reached nobody; retired_at: since when it sends nothing any more.
+    reached when a message reached nobody; retired_at: since when it sends nothing any more;
+    rests_until: until when it is not tried, as its receiver did not answer; rests: how often in a
+    row; rest_reason: why.
     """
 
     name = models.CharField(max_length=MAX_TITLE)
@@ -92,6 +94,9 @@ class Channel(AuthoredRow):
     last_resort = models.BooleanField(default=False)
     changed_at = models.BigIntegerField()
     retired_at = models.BigIntegerField(null=True)
+    rests_until = models.BigIntegerField(default=0, db_default=0)
+    rests = models.IntegerField(default=0, db_default=0)
+    rest_reason = models.CharField(max_length=MAX_REASON, blank=True, db_default="")
 
     objects = ChannelQuerySet.as_manager()
 
@@ -114,6 +119,16 @@ class Channel(AuthoredRow):
         """Retire the channel: it sends nothing any more, and its secret is deleted."""
         rows = Channel.objects.filter(pk=self.pk)
         rows.update(retired_at=now, enabled=False, secret="")
+
+    def rest(self, why: str, until: int) -> None:
+        """Store that its receiver did not answer: it rests until a time (Unix ms)."""
+        rows = Channel.objects.filter(pk=self.pk)
+        rows.update(rests=F("rests") + 1, rests_until=until, rest_reason=why[:MAX_REASON])
+
+    def end_rest(self) -> None:
+        """Store that its receiver has answered, if it did not before."""
+        rows = Channel.objects.filter(pk=self.pk).exclude(rests=0)
+        rows.update(rests=0, rests_until=0, rest_reason="")
 
     def sent_in_window(self, now: int) -> MessageQuerySet:
         """Return the messages that count towards its limit at `now` (Unix ms)."""
@@ -537,7 +552,8 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
     def due(self, now: int) -> MessageQuerySet:
         """Return the open messages that may be tried at `now` (ms) and that no worker holds."""
-        return self.open().filter(next_at__lte=now, lease_until__lte=now)
+        rows = self.open().filter(next_at__lte=now, lease_until__lte=now)
+        return rows.filter(Q(channel=None) | Q(channel__rests_until__lte=now))
 
 
 class Message(models.Model):
@@ -601,11 +617,6 @@ class Message(models.Model):
 
     def __str__(self) -> str:
         return f"{self.subject} to {self.recipient}: {self.status}"
-
-    @property
-    def way(self) -> int | str:
-        """Return the way it is sent: the number of its channel, or its means and recipient."""
-        return self.channel_id or f"{self.means} {self.recipient}"
 
     @property
     def is_follow_up(self) -> bool:

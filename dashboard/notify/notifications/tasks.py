@@ -9,11 +9,12 @@ from celery import shared_task
 
 from dashboard.core.common.resumable import start_task
 from dashboard.notify.notifications.decisions import decide
-from dashboard.notify.notifications.delivery import alarm, deliver
+from dashboard.notify.notifications.delivery import Deliveries, alarm
 from dashboard.notify.notifications.task_notices import decide_notices
 
 log = structlog.get_logger(__name__)
-STEPS: tuple[Callable[[], bool], ...] = (decide, decide_notices, deliver, alarm)
+DELIVERIES = Deliveries()
+STEPS: tuple[Callable[[], bool], ...] = (decide, decide_notices, DELIVERIES.start, alarm)
 
 
 @shared_task(ignore_result=True)

@@ -27,13 +27,13 @@ from dashboard.core.common.times import now_ms
 from dashboard.core.states.models import Answer
 from dashboard.notify.notifications import channels, outbox
 from dashboard.notify.notifications.channels import ChannelKind, Undelivered
-from dashboard.notify.notifications.delivery import deliver
 from dashboard.notify.notifications.models import GIVEN_UP, SENT, Channel, Message
 from dashboard.notify.notifications.outbox import MessageDraft
 from domain.fold import Bucket
 from domain.records import Report, StateRecord
 from domain.scenario import Scenario
 from domain.scenario_parser import ScenarioError, load_scenarios
+from support.web.deliveries import deliver
 from support.web.receivers import HookServer, hook_server
 from support.web.web_fixtures import logged_in_as
 

@@ -25,10 +25,10 @@ from dashboard.notify.notifications import chat, outbox
 from dashboard.notify.notifications.channels import Undelivered
 from dashboard.notify.notifications.chat import Button, ChatKind, buttons_of
 from dashboard.notify.notifications.decisions import decide
-from dashboard.notify.notifications.delivery import deliver
 from dashboard.notify.notifications.models import GIVEN_UP, SENT, Channel, Message, Rule
 from dashboard.notify.notifications.outbox import MessageDraft
 from support.web.certificates import certificate_in
+from support.web.deliveries import deliver
 from support.web.receivers import HookServer, Posted, hook_server
 from support.web.world import World
 

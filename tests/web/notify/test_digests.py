@@ -16,7 +16,6 @@ from django.test import Client
 
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
-from dashboard.notify.notifications.delivery import deliver
 from dashboard.notify.notifications.models import Message
 from dashboard.notify.summaries import digests
 from dashboard.notify.summaries.digests import send_due
@@ -34,6 +33,7 @@ from dashboard.notify.summaries.figures import (
 from dashboard.notify.summaries.models import Issue, ReportingZone, Subscription
 from domain.history.periods import DAY, WEEK, Period, Span
 from support.web.clocks import at
+from support.web.deliveries import deliver
 from support.web.receivers import MailServer, mail_server, text_of_mail
 from support.web.web_fixtures import error_of
 

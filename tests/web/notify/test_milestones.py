@@ -14,10 +14,10 @@ from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from config.settings import DEMO_MAIL
 from dashboard.core.states.models import EventCount, SinkOffset
-from dashboard.notify.notifications.delivery import deliver
 from dashboard.notify.notifications.models import SENT, Channel, Message
 from dashboard.retail import ingestion
 from dashboard.retail.ingestion import MilestoneReader
+from support.web.deliveries import deliver
 from support.web.receivers import mail_server
 from wire.topics import Topics
 

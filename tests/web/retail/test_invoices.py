@@ -17,11 +17,12 @@ from bus.memory import MemoryBus
 from config.settings import DEMO_POINTS
 from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
 from dashboard.core.states.models import EventCount, SinkOffset
-from dashboard.notify.notifications.delivery import DELIVERED, deliver
+from dashboard.notify.notifications.delivery import DELIVERED
 from dashboard.notify.notifications.models import SENT, Channel, Message
 from dashboard.retail import ingestion, views
 from dashboard.retail.ingestion import LATE, InvoiceReader
 from dashboard.retail.models import KEPT, CountedRecord, ProductDay, StoreHour
+from support.web.deliveries import deliver
 from support.web.receivers import MailServer, mail_server, text_of_mail
 from support.web.web_fixtures import bearer, logged_in_as, make_user
 from wire.topics import Topics
