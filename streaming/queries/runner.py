@@ -36,6 +36,8 @@ log = logging.getLogger("streaming.queries")
 ROOT = Path(__file__).resolve().parent.parent.parent
 # How often progress is told at most.
 STEP_EVERY_S = 0.5
+# How long the output of a process that has ended is waited for at most.
+READ_OUT_S = 5.0
 
 
 class AnswerChannel(Protocol):
@@ -57,6 +59,26 @@ class _Running:
     step: AskStep | None = None
     ended: Ended | None = None
     next_step: float = 0.0
+    reader: threading.Thread = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reader = threading.Thread(
+            target=_read_output, args=(self.process, self.lines), name="batch-query", daemon=True
+        )
+        self.reader.start()
+
+    def kill(self) -> None:
+        """Kill the process with all that it has started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def exit_code(self) -> int | None:
+        """Return the exit code once the process has ended and its whole output is read."""
+        code = self.process.poll()
+        if code is not None:
+            self.kill()  # nothing that it has started holds its output open
+            self.reader.join(READ_OUT_S)
+        return code
 
 
 class BatchQueries:
@@ -88,12 +110,6 @@ class BatchQueries:
             self._answers.answer(ask, "failed", f"no process could be started: {error}")
             return
         self._running = _Running(ask, process, time.monotonic() + self._settings.batch_query_s)
-        threading.Thread(
-            target=_read_output,
-            args=(process, self._running.lines),
-            name="batch-query",
-            daemon=True,
-        ).start()
         self._answers.begin_batch_query(ask)
 
     def _start(self, request: Request) -> subprocess.Popen[bytes]:
@@ -133,12 +149,13 @@ class BatchQueries:
         running = self._running
         if running is None:
             return
+        code = running.exit_code()
         with suppress(queue.Empty):
             while True:
                 self._receive(running, running.lines.get_nowait())
         if running.ended is not None:
             self._end(running, running.ended)
-        elif (code := running.process.poll()) is not None and running.lines.empty():
+        elif code is not None:
             self._end(running, Ended("failed", f"its process ended with {code}"))
         elif time.monotonic() > running.deadline:
             limit = self._settings.batch_query_s
@@ -161,8 +178,7 @@ class BatchQueries:
             self._end(self._running, Ended("failed", "the job ended"))
 
     def _end(self, running: _Running, ended: Ended) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(running.process.pid, signal.SIGKILL)
+        running.kill()
         running.process.wait()
         if running.process.stdin is not None:
             running.process.stdin.close()

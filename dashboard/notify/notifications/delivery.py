@@ -56,7 +56,7 @@ PORTION = 50
 """Messages that are considered together."""
 TURN_S = 10.0
 """How long a receiver's messages are delivered before they are looked at anew, s."""
-MOST_AT_ONCE, MOST_RESTED = 32, 16
+MOST_AT_ONCE, MOST_RESTED = 64, 32
 """Deliveries under way at most, and those among them to channels that did not answer last."""
 LEASE_MS = 60_000
 """How long a worker may hold a message before it loses it: longer than any attempt."""

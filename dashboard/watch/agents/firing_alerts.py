@@ -54,16 +54,17 @@ class Alert:
 
 class FiringAlertQuerySet(models.QuerySet["FiringAlert"]):
     def record(self, scenario: str, alerts: Iterable[Alert], now: int) -> None:
-        """Store what alerts say, received at `now` (Unix ms); those that fire are stored last.
+        """Store what alerts say, received at `now` (Unix ms), and of one the newest word.
 
         An alert that was resolved before its like began again resolves nothing.
         """
-        ordered = sorted(alerts, key=lambda alert: (alert.ended_at is None, alert.at))
+        ordered = sorted(alerts, key=lambda alert: (alert.at, alert.ended_at is None))
+        newest = {(alert.source, alert.fingerprint): alert for alert in ordered}.values()
         with transaction.atomic():
-            for alert in ordered:
+            for alert in newest:
                 if alert.ended_at is not None:
                     self._resolve(scenario, alert, now)
-            self._fire(scenario, [each for each in ordered if each.ended_at is None], now)
+            self._fire(scenario, [each for each in newest if each.ended_at is None], now)
 
     def _resolve(self, scenario: str, alert: Alert, now: int) -> None:
         rows = self._of(scenario, alert)

@@ -100,6 +100,11 @@ def test_the_end_of_an_earlier_alert_ends_no_later_one(post: Any) -> None:
     assert states(post(alert("critical", since=5, ended=8))) == ["clear"]
 
 
+def test_of_one_that_comes_twice_the_newer_word_counts(post: Any) -> None:
+    assert states(post(alert("critical", ended=5), alert("critical"))) == ["clear"]
+    assert states(post(alert("critical", ended=5), alert("critical", since=6))) == ["under-attack"]
+
+
 def test_without_a_fingerprint_its_labels_identify_an_alert(post: Any) -> None:
     first, second = alert("critical", device="sda"), alert("critical", device="sdb")
     for each in (first, second):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+import time
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -514,6 +515,23 @@ def test_one_at_a_time_and_a_cancelled_one_makes_room(says: Any) -> None:
     assert answers.begun[-1] == "d"
     other.close()
     assert answers.answers["d"] == ("failed", "the job ended")
+
+
+def test_what_a_process_said_before_its_end_is_read_first(
+    says: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_output = runner._read_output
+
+    def read_late(process: Any, lines: Any) -> None:
+        process.wait()
+        time.sleep(0.3)  # it is looked for meanwhile
+        read_output(process, lines)
+
+    monkeypatch.setattr(runner, "_read_output", read_late)
+    batch_queries, answers, begin = says(f"{END}\nsys.exit()")
+    begin("a")
+    followed(batch_queries, lambda: answers.answers)
+    assert answers.answers["a"][0] == "done"
 
 
 def test_a_process_that_ends_or_takes_too_long_has_failed(
