@@ -183,7 +183,7 @@ class Prerequisites:
         self._log = log
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                ["nice", "-n", "10", *command] if names else ["true"],
+                ["nice", "-n", "3", *command] if names else ["true"],
                 cwd=ROOT,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -27,7 +27,7 @@ from domain.scenario import Scenario
 
 TOO_SHORT, OUTSIDE, MAINTENANCE = "too short", "outside the hours of the rule", "maintenance"
 BEHIND = "behind another"
-QUIET, LIMIT = "quiet hours", "limit of the rule"
+QUIET, LIMIT, PAUSED = "quiet hours", "limit of the rule", "rule switched off"
 REASONS = {
     TOO_SHORT: "it did not last as long as the rule asks",
     OUTSIDE: "it was not in the hours of the rule",
@@ -35,6 +35,7 @@ REASONS = {
     BEHIND: "its asset lies behind one that was in trouble, and was well again with it",
     QUIET: "for the end of the quiet hours",
     LIMIT: "as the rule has sent as many messages as it may",
+    PAUSED: "its rule is switched off",
 }
 """Why nothing is reported, or not yet."""
 
@@ -46,11 +47,13 @@ class World(NamedTuple):
     """What the machine needs to know about the world: the scenarios, and a function.
 
     held: returns why messages about an asset (scenario, asset) are held back at a time (Unix ms):
-    MAINTENANCE, BEHIND, or empty.
+    MAINTENANCE, BEHIND, or empty; paused: whether the rule is switched off: it sends nothing until
+    it is on again.
     """
 
     scenarios: Mapping[str, Scenario]
     held: Callable[[str, str, int], str] = lambda _scenario, _asset, _at: ""
+    paused: bool = False
 
 
 class RuleState(NamedTuple):
@@ -155,6 +158,8 @@ def _times(rule: Rule, group: Group, recent: Sequence[int], now: int) -> Iterato
         yield rule.quiet.hours.next_edge(now)
     if group.held and recent:
         yield recent[0] + rule.per_ms
+    if group.held.endswith(PAUSED):
+        yield now + LOOK_AGAIN_MS
     if group.pending_at is not None:
         yield group.pending_at + rule.window_ms
     if group.clock_from is not None and group.stage < len(rule.stages):
@@ -416,7 +421,12 @@ class _Turn:
         return self.rule.hours is None or self.rule.hours.contain(at)
 
     def _muted(self, member: Member, at: int) -> str:
-        """Return why messages about a member are held back, or "". For an agent they never are."""
+        """Return why messages about a member are held back, or "".
+
+        For an agent they are only while the rule is switched off.
+        """
+        if self.world.paused:
+            return PAUSED
         return "" if member.finding else self.world.held(member.scenario, member.asset, at)
 
     def _is_exempt(self, group: Group, news: Iterable[Member]) -> bool:
@@ -437,6 +447,9 @@ class _Turn:
         self, due_sends: Sequence[Send], recent: Sequence[int]
     ) -> Iterator[Send | Summary]:
         """Yield the messages to send now, and mark the others as held back."""
+        if self.world.paused:
+            self._hold(due_sends, PAUSED, self.now + LOOK_AGAIN_MS)
+            return
         quiet = self.rule.quiet
         if quiet is not None and quiet.hours.contain(self.now):
             asleep = [due for due in due_sends if not self.groups[due.key].exempt]

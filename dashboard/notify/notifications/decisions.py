@@ -40,6 +40,7 @@ from domain.notifications.group import IncidentKey, Member, group_from_plain, pl
 from domain.notifications.machine import (
     BEHIND,
     MAINTENANCE,
+    PAUSED,
     REASONS,
     Close,
     Hold,
@@ -278,8 +279,8 @@ PORTION = 2_000
 WAITED = "it waited; later messages said it"
 NOTHING_LEFT = "nothing was left to send"
 OVER_BEFORE = "it was over before"
-RULE_OFF = "its rule was switched off"
-"""Why a group was closed when its rule was disabled."""
+RULE_OFF = "its rule was switched off for good"
+"""Why a group was closed: its rule was retired. One that is disabled waits instead."""
 _JOIN = """\
 INSERT INTO notifications_groupincident (group_id, scenario, asset, place) VALUES (%s, %s, %s, %s)
 ON CONFLICT (group_id, scenario, asset, place) DO NOTHING"""
@@ -295,9 +296,9 @@ def decide(clock: Clock = now_ms) -> bool:
         rows = list(IncidentEvent.objects.waiting(now).order_by("id")[:PORTION])
         of_agents = list(AgentEvent.objects.waiting().order_by("id")[:PORTION])
         events = [*events_of_rows(rows), *agent_events(of_agents)]
-        for rule in Rule.objects.in_force():
+        for rule in Rule.objects.in_turn():
             _RuleTurn(rule, now).take(events)
-        _close_idle(now)
+        _close_retired(now)
         _record_handled(IncidentEvent, rows, now)
         _record_handled(AgentEvent, of_agents, now)
     return PORTION in (len(rows), len(of_agents))
@@ -322,9 +323,9 @@ def _happened(now: int) -> tuple[QuerySet[Any], ...]:
     return waiting, AgentEvent.objects.waiting(), Group.objects.due(now)
 
 
-def _close_idle(now: int) -> None:
-    """Close the groups of rules that are disabled or retired."""
-    groups = Group.objects.open().of_idle_rules().values_list("pk", flat=True)
+def _close_retired(now: int) -> None:
+    """Close the groups of rules that are retired."""
+    groups = Group.objects.open().of_retired_rules().values_list("pk", flat=True)
     if pks := list(groups):
         rows = Group.objects.filter(pk__in=listed(pks))
         rows.update(closed_at=now, next_at=None, reason=RULE_OFF)
@@ -362,7 +363,8 @@ class _RuleTurn:
             return
         state = RuleState(groups, tuple(self.row.recent))
         assets = _assets_of(groups.values(), joining)
-        world = World(scenarios(), self._holds(groups.values(), joining, assets).why)
+        holds = self._holds(groups.values(), joining, assets)
+        world = World(scenarios(), holds.why, paused=not self.row.enabled)
         happened = [
             *events,
             *acknowledgement_events(assets, _acknowledged(groups.values()), self.now),
@@ -482,7 +484,8 @@ class _RuleTurn:
         )
         group.worst = _worst(state.members.values()) or group.worst
         if not state.held and group.reason:
-            group.messages.end_waiting(NOTHING_LEFT, self.now)
+            what = NOTHING_LEFT if self.row.enabled else REASONS[PAUSED]
+            group.messages.end_waiting(what, self.now)
             group.reason = ""
 
 

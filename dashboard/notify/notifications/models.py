@@ -209,9 +209,13 @@ class ChangedMeanwhile(Exception):
 class RuleQuerySet(RetirableQuerySet["Rule"]):
     """Rules of notifications."""
 
+    def in_turn(self) -> RuleQuerySet:
+        """Return the rules that are not retired, in the order of their creation."""
+        return self.in_use().order_by("pk")
+
     def in_force(self) -> RuleQuerySet:
-        """Return the enabled rules, in the order of their creation."""
-        return self.in_use().filter(enabled=True).order_by("pk")
+        """Return the enabled rules among these."""
+        return self.in_turn().filter(enabled=True)
 
 
 class Rule(AuthoredRow):
@@ -255,6 +259,7 @@ class Rule(AuthoredRow):
         if not same.update(**fields, changed_at=now, revision=F("revision") + 1):
             raise ChangedMeanwhile
         self.refresh_from_db()
+        self.groups.open().update(next_at=now)
 
     def switch(self, enabled: bool, now: int) -> None:
         """Enable or disable the rule. Raises ChangedMeanwhile."""
@@ -410,9 +415,9 @@ class GroupQuerySet(models.QuerySet["Group"]):
         """Return the open groups in which the passing of time may cause something at `now` (ms)."""
         return self.open().filter(next_at__lte=now)
 
-    def of_idle_rules(self) -> GroupQuerySet:
-        """Return the groups of rules that are disabled or retired."""
-        return self.filter(Q(rule__enabled=False) | Q(rule__retired_at__isnull=False))
+    def of_retired_rules(self) -> GroupQuerySet:
+        """Return the groups of rules that are retired."""
+        return self.filter(rule__retired_at__isnull=False)
 
 
 class Group(models.Model):

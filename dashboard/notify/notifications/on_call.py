@@ -32,7 +32,7 @@ from dashboard.notify.notifications.outbox import (
     targets_of_user,
 )
 from domain.notifications.group import SUMMARY
-from domain.notifications.machine import REASONS, Hold, Send, Summary
+from domain.notifications.machine import PAUSED, REASONS, Hold, Send, Summary
 from domain.notifications.rule import Rule as RuleValue
 from domain.notifications.rule import Stage
 
@@ -177,8 +177,8 @@ def store_hold(rule: Rule, group: Group, hold: Hold, now: int) -> None:
 
 
 def waits_for(reason: str, until: int) -> str:
-    """Return for what a message waits, and until when (Unix ms), in words."""
-    return f"{REASONS[reason]}, until {utc(until)}"
+    """Return for what a message waits, and until when (Unix ms) if that is known, in words."""
+    return REASONS[reason] if reason == PAUSED else f"{REASONS[reason]}, until {utc(until)}"
 
 
 def store_waiting(rule: Rule, draft: MessageDraft, key: str, reason: str, now: int) -> None:

@@ -64,7 +64,7 @@ from dashboard.watch.incidents import cases
 from dashboard.watch.incidents.ingestion import IncidentChange
 from dashboard.watch.incidents.models import ALL, Case, Incident, Window
 from domain.notifications.group import Member
-from domain.notifications.machine import QUIET, REASONS
+from domain.notifications.machine import PAUSED, QUIET, REASONS
 from domain.notifications.rule_parser import rule_from_plain
 from support.web.deliveries import deliver
 from support.web.receivers import (
@@ -430,18 +430,76 @@ def test_a_maintenance_window_holds_messages_back(world: World, mails: MailServe
     assert len(mails.mails) == 1
 
 
-def test_a_rule_that_is_switched_off_ends_its_groups(world: World, mails: MailServer, clock: Clock):
-    rule(channel("mail", "soc@example.org"))
+def test_a_rule_that_is_retired_ends_its_groups(world: World, mails: MailServer, clock: Clock):
+    row = rule(channel("mail", "soc@example.org"))
     world.report("shop", "under-attack")
     world.write()
     run(clock)
-    Rule.objects.update(enabled=False)
+    row.retire(now_ms())
     world.report("other", "under-attack")
     world.write()
     run(clock)
     group = Group.objects.get()
     assert (group.closed_at is not None, group.reason) == (True, RULE_OFF)
     assert len(mails.mails) == 1
+
+
+@pytest.fixture
+def paused(world: World, mails: MailServer, clock: Clock) -> Rule:
+    """A rule of two stages and reminders that was switched off after it told of an attack."""
+    soc = channel("mail", "soc@example.org")
+    stages = [{"channels": [soc.pk]}, {"after_ms": MINUTE_MS, "channels": [soc.pk]}]
+    row = rule(stages=stages, repeat_ms=5 * MINUTE_MS)
+    world.report("shop", "under-attack")
+    world.write()
+    run(clock)
+    assert kinds() == ["opened"]
+    row.switch(enabled=False, now=now_ms())
+    return row
+
+
+def test_a_rule_that_was_switched_off_goes_on_with_what_goes_on(
+    world: World, paused: Rule, clock: Clock
+):
+    run(clock, 3 * MINUTE_MS)
+    assert kinds() == ["opened", "escalated"]
+    assert Message.objects.get(kind="escalated").status == WAITING
+    paused.switch(enabled=True, now=now_ms())
+    run(clock)
+    assert [each.status for each in Message.objects.filter(kind="escalated")].count(SENT) == 1
+    run(clock, 6 * MINUTE_MS)
+    assert Message.objects.filter(kind="reminder", status=SENT).count() == 1
+    calm(world, "shop")
+    run(clock)
+    assert Message.objects.filter(kind="resolved", status=SENT).count() == 1
+
+
+def test_the_end_of_what_was_told_is_told_once_the_rule_is_on_again(
+    world: World, paused: Rule, clock: Clock
+):
+    calm(world, "shop")
+    run(clock)
+    assert Message.objects.filter(status=SENT).count() == 1
+    paused.switch(enabled=True, now=now_ms())
+    run(clock)
+    assert Message.objects.filter(kind="resolved", status=SENT).count() == 1
+
+
+def test_of_what_began_meanwhile_that_which_goes_on_is_told(
+    world: World, paused: Rule, clock: Clock
+):
+    for asset in ("forum", "login"):
+        world.report(asset, "under-attack")
+    world.write()
+    run(clock)
+    calm(world, "login")
+    run(clock)
+    paused.switch(enabled=True, now=now_ms())
+    run(clock)
+    run(clock, 2 * MINUTE_MS)
+    told = " ".join(Message.objects.filter(status=SENT).values_list("text", flat=True))
+    assert "forum" in told
+    assert "login" not in told
 
 
 def test_a_rule_that_cannot_be_read_hinders_no_other(world: World, mails: MailServer, clock: Clock):
@@ -898,7 +956,7 @@ def test_what_waits_for_quiet_hours_has_its_words_and_ends_once_they_are_sent(
     assert len(mails.mails) == 1
 
 
-def test_what_waits_for_a_rule_that_is_switched_off_ends(
+def test_what_waits_while_its_rule_is_switched_off_waits_again_afterwards(
     world: World, mails: MailServer, clock: Clock
 ):
     night = {"zone": "UTC", "begin": "00:00", "end": "24:00"}
@@ -910,8 +968,11 @@ def test_what_waits_for_a_rule_that_is_switched_off_ends(
     world.report("forum", "under-attack")
     world.write()
     run(clock)
-    waiting = Message.objects.get()
-    assert (waiting.status, waiting.reason) == (NOT_SENT, RULE_OFF)
+    [ended] = Message.objects.all()
+    assert (ended.status, ended.reason) == (NOT_SENT, REASONS[PAUSED])
+    row.switch(enabled=True, now=now_ms())
+    run(clock)
+    assert Message.objects.filter(status=WAITING).count() == 1, "it waits for the quiet hours again"
     assert mails.mails == []
 
 
