@@ -265,10 +265,15 @@ class Bucket:
         return "late" if outdated or self._is_purged(asset, vote.order) else None
 
     def _is_outdated(self, former: Vote, vote: Vote) -> bool:
-        """Return whether a report is late because of its agent's vote."""
+        """Return whether a report is late because of its agent's vote.
+
+        From CLAIM_FOLD on, one that arrives silent takes back no worse word, whatever it claims.
+        """
         milder = self.scenario.severity(vote.state) > self.scenario.severity(former.state)
-        older = self._precedes(former, vote.claimed, vote.order)
-        return older or (milder and self._repeats(former, vote))
+        if self._precedes(former, vote.claimed, vote.order):
+            return True
+        silent = self.scenario.by_claim and vote.silent is not None
+        return milder and (silent or self._repeats(former, vote))
 
     def _precedes(self, former: Vote, claimed: int, order: int) -> bool:
         """Return whether a record is older than its agent's vote."""
@@ -297,7 +302,8 @@ class Bucket:
             return None
         former, rank = asset.votes.get(vote.agent), self.scenario.severity
         if former is not None and self._is_outdated(former, vote):
-            worse = rank(vote.state) < rank(former.state)
+            unknown = self.scenario.by_claim and rank(former.state) < 0
+            worse = rank(vote.state) < rank(self.scenario.mildest if unknown else former.state)
             return CLOCK_BACK if worse and self._went_back(asset, former, vote) else None
         again = former is not None and former.doubt == PURGED
         return PURGED if again or vote.state != self.scenario.mildest else None

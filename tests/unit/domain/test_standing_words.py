@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,17 @@ from domain.records import STALE, Doubt, Report, Vote
 from domain.scenario import CLAIM_FOLD, Scenario
 from support.histories.false_green import Board, Example
 from support.histories.last_words import kept_words, last_words
-from support.histories.standing_words import BAD, GOOD, SMALL, WIDE, Act, History, faulty, histories
+from support.histories.standing_words import (
+    BAD,
+    GOOD,
+    MEH,
+    SMALL,
+    WIDE,
+    Act,
+    History,
+    faulty,
+    histories,
+)
 from support.run.selection import is_whole
 
 
@@ -36,6 +47,22 @@ def test_no_history_of_three_steps_hides_what_was_said_last() -> None:
 def test_no_history_of_three_steps_of_all_kinds_hides_what_was_said_last() -> None:
     share = 20 if is_whole() else 1000
     assert list(faulty(some(share, WIDE, 3))) == []
+
+
+FOUND = (
+    (1, 6, (), (Act("say", GOOD, 2), Act("leave"), Act("say", BAD, -30), Act("again"))),
+    (2, 1, (), (Act("say", GOOD, 6), Act("rename", GOOD), Act("say", MEH), Act("rename", BAD))),
+    (
+        2, 6, (Act("say", GOOD),),
+        (Act("say", BAD, -30), Act("leave"), Act("say", BAD, -30), Act("again")),
+    ),
+)  # fmt: skip
+"""Of four steps, in which a silent report or a late one once took a worse word back."""
+
+
+@pytest.mark.parametrize("history", FOUND)
+def test_what_four_steps_have_found_stays_right(history: Any) -> None:
+    assert list(faulty(iter([History(*history)]))) == []
 
 
 @pytest.mark.long

@@ -238,10 +238,15 @@ final class Bucket {
     return outdated || isPurged(asset, vote.order()) ? Kind.LATE : null;
   }
 
-  /** Returns whether a report is late because of its agent's vote. */
+  /**
+   * Returns whether a report is late because of its agent's vote. From CLAIM_FOLD on, one that
+   * arrives silent takes back no worse word, whatever it claims.
+   */
   private boolean isOutdated(Vote former, Vote vote) {
     if (precedes(former, vote.claimed(), vote.order())) return true;
-    return repeats(former, vote) && rule.rank(vote.state()) > rule.rank(former.state());
+    boolean silent = rule.byClaim && vote.silent() != NONE;
+    boolean milder = rule.rank(vote.state()) > rule.rank(former.state());
+    return milder && (silent || repeats(former, vote));
   }
 
   /** Returns whether a record is older than its agent's vote. */
@@ -271,7 +276,9 @@ final class Bucket {
     if (!rule.doubting || asset == null || kind != Kind.LATE || vote.silent() != NONE) return null;
     Vote former = asset.vote(vote.agent());
     if (former != null && isOutdated(former, vote)) {
-      boolean worse = rule.rank(vote.state()) < rule.rank(former.state());
+      boolean unknown = rule.byClaim && rule.rank(former.state()) < 0;
+      String known = unknown ? rule.mildest : former.state();
+      boolean worse = rule.rank(vote.state()) < rule.rank(known);
       return worse && wentBack(asset, former, vote) ? Doubts.CLOCK_BACK : null;
     }
     boolean again = former != null && Doubts.PURGED.equals(former.doubt());
