@@ -304,7 +304,8 @@ def as_mail(message: Message) -> EmailMessage:
     mail = EmailMessage()
     mail["From"] = settings.TALLYBOARD.smtp_from
     mail["To"] = message.recipient
-    mail["Subject"] = message.subject
+    # Else a mail program may decode a name, as RFC 2047 has it, and show another one.
+    mail["Subject"] = message.subject.replace("=?", "= ?")
     mail["Date"] = format_datetime(utc_datetime(message.created_at))
     mail["Message-ID"] = mail_id(str(message.pk))
     mail["Auto-Submitted"] = "auto-generated"

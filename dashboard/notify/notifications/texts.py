@@ -17,6 +17,7 @@ from django.utils.http import urlencode
 
 from dashboard.core.common.navigation import agent_path
 from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.text import isolated
 from dashboard.core.common.times import duration, exact_span, span, utc
 from dashboard.core.states.board_rows import details_text
 from dashboard.core.states.models import AssetState
@@ -106,7 +107,7 @@ def _end(members: Collection[Member]) -> str:
         were = dict.fromkeys(map(_was, sorted(members, key=_severity)))
         return f"Over: {assets}, {lasted} (were {', '.join(were)})"
     [member] = members
-    name, was = _name(member)[:LONGEST_NAME], _label(member, member.worst)
+    name, was = _name(member, LONGEST_NAME), _label(member, member.worst)
     if member.finding:
         return f"Over: {name}, {lasted} (was: {_begun_small(member.finding)})"
     if member.left:
@@ -134,7 +135,7 @@ def headline(members: Collection[Member]) -> str:
     if len(worst) == 1:
         [member] = worst
         words = f": {_begun_small(member.finding)}" if member.finding else f" {_words(member)}"
-        return f"{_name(member)[:LONGEST_NAME]}{words}"
+        return f"{_name(member, LONGEST_NAME)}{words}"
     return "; ".join(_counts(worst, _words))
 
 
@@ -144,9 +145,13 @@ def _worst_of_each(members: Collection[Member]) -> Collection[Member]:
     return {(m.scenario, m.asset, bool(m.finding)): m for m in ranked}.values()
 
 
-def _name(member: Member) -> str:
-    """Return what a line is about: an asset, an agent, or a scenario's error budget."""
-    return f"{member.asset} of {_title(member)}" if is_of_budget(member) else member.asset
+def _name(member: Member, longest: int | None = None) -> str:
+    """Return what a line is about: an asset, an agent, or a scenario's error budget.
+
+    Whatever direction a name is written in, the line keeps its own.
+    """
+    name = f"{member.asset} of {_title(member)}" if is_of_budget(member) else member.asset
+    return isolated(name[:longest])
 
 
 def is_of_budget(member: Member) -> bool:

@@ -199,6 +199,27 @@ def test_an_attack_is_mailed_and_its_end_in_the_same_thread(
     assert (group.closed_at is not None, group.incidents, group.reason) == (True, 1, "")
 
 
+@pytest.mark.parametrize(
+    ("asset", "read"),
+    [
+        ("x-=?utf-8?q?Bcc?=", "x-= ?utf-8?q?Bcc?= under attack"),
+        ("=?utf-8?b?c2hvcA==?=", "= ?utf-8?b?c2hvcA== ?= under attack"),
+        ("\u202epohs", "\u2068\ufffdpohs\u2069 under attack"),
+        ("shop\u2069\u202e", "\u2068shop\ufffd\ufffd\u2069 under attack"),
+        ("\u05d0" * 70, "\u2068" + "\u05d0" * 60 + "\u2069 under attack"),
+    ],
+)
+def test_no_name_makes_a_subject_read_as_another(
+    world: World, mails: MailServer, clock: Clock, asset: str, read: str
+):
+    rule(channel("mail", "soc@example.org"))
+    world.report(asset, "under-attack")
+    world.write()
+    run(clock)
+    [mail] = mails.mails
+    assert mail["Subject"] == read
+
+
 def test_a_mail_that_follows_another_refers_to_it_and_has_a_subject_of_its_own():
     to, thread = Recipient("mail", "soc@example.org"), str(uuid.uuid4())
     first = outbox.put(to, MessageDraft("opened", "shop under attack", "text", thread=thread), 1)
