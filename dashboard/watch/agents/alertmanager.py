@@ -7,7 +7,7 @@ the name of an agent. A resolved alert says that all is well again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, NamedTuple
@@ -219,7 +219,7 @@ class AlertReading:
             item if item.refused else AlertClaim(item, report, _received(alert, report, state, now))
         )
 
-    def item(self, claims: Sequence[AlertClaim], known: Iterable[Alert], now: int) -> ReportItem:
+    def item(self, claims: Sequence[AlertClaim], known: Sequence[Alert], now: int) -> ReportItem:
         """Return the report of one source, of which claims were received and alerts are known."""
         newest = max(claims, key=lambda claim: claim.alert.at)
         worst = worst_of(self.scenario, known)
@@ -227,7 +227,7 @@ class AlertReading:
         if worst is not None:
             report |= {"state": worst.state, "detail": msgspec.json.decode(worst.detail)}
         if self.options.time == "alert":
-            report["reported_at"] = max(newest.alert.at, *(alert.at for alert in known))
+            report["reported_at"] = max([newest.alert.at, *(alert.at for alert in known)])
         return check(self.scenario, report, now)
 
     def _unknown(

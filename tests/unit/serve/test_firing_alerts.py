@@ -120,6 +120,14 @@ def test_its_own_time_is_that_of_the_last_change(post: Any) -> None:
     assert (report.state, report.reported_at) == ("suspicious", BEGUN + 30 * MINUTE)
 
 
+@pytest.mark.parametrize("query", ["", "?time=alert"])
+def test_an_end_of_which_no_begin_is_known_is_reported(post: Any, query: str) -> None:
+    (report,) = post(alert("critical", ended=5), query=query)
+    assert (report.state, report.reported_at) == (
+        "clear", BEGUN + 5 * MINUTE if query else None,
+    )  # fmt: skip
+
+
 def test_one_that_is_not_seen_for_as_long_as_the_board_remembers_is_over(post: Any) -> None:
     rule = scenarios()["attack"]
     post(alert("critical", device="sda"))
