@@ -199,6 +199,7 @@ def act_on_channel(request: HttpRequest, number: int) -> HttpResponse:
     row = get_object_or_404(Channel.objects.in_use(), pk=number)
     do = request.POST.get("do", "")
     if do == "test":
+        row.end_rest()
         return _tried(request, row)
     if do == "secret" and row.kind in CHANNELS and (secret := CHANNELS[row.kind].new_secret()):
         row.secret, row.changed_at = seal(secret), now_ms()
@@ -240,6 +241,7 @@ def _store(request: HttpRequest, form: ChannelForm, row: Channel, made: str, act
     )
     row.changed_at = now_ms()
     row.save()
+    row.end_rest()
     record(
         Actor.of(request), action, target=row.name, kind=row.kind, address=row.address,
         changes=row.changes, last_resort=row.last_resort,

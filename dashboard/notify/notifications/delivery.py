@@ -136,8 +136,15 @@ class Deliveries:
         rested = set(Channel.objects.exclude(rests=0).values_list("pk", flat=True))
         for receiver in receivers_to_try(now):
             if self._begin(receiver, rested):
-                Thread(target=self._run, args=(receiver,), daemon=True).start()
+                self._start_thread(receiver)
         return False
+
+    def _start_thread(self, receiver: Receiver) -> None:
+        try:
+            Thread(target=self._run, args=(receiver,), daemon=True).start()
+        except RuntimeError:  # the system has no room for another one
+            self._end(receiver)
+            raise
 
     def _begin(self, receiver: Receiver, rested: Collection[int]) -> bool:
         """Reserve a receiver, unless it is under way or there is no room."""
@@ -159,8 +166,11 @@ class Deliveries:
             log.exception("messages could not be delivered", receiver=str(receiver))
         finally:
             connection.close()
-            with self._lock:
-                self._running.discard(receiver)
+            self._end(receiver)
+
+    def _end(self, receiver: Receiver) -> None:
+        with self._lock:
+            self._running.discard(receiver)
 
 
 # ---- limits of channels -----------------------------------------------------------------------

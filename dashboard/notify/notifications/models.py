@@ -126,7 +126,7 @@ class Channel(AuthoredRow):
         rows.update(rests=F("rests") + 1, rests_until=until, rest_reason=why[:MAX_REASON])
 
     def end_rest(self) -> None:
-        """Store that its receiver has answered, if it did not before."""
+        """Have it tried again at once: its receiver has answered, or somebody has changed it."""
         rows = Channel.objects.filter(pk=self.pk).exclude(rests=0)
         rows.update(rests=0, rests_until=0, rest_reason="")
 

@@ -150,6 +150,17 @@ def test_the_channels_page_says_that_it_rests(admin_client: Client, silent: str)
     assert "no answer within 5 s" in page
 
 
+def test_a_test_by_an_admin_ends_the_rest(admin_client: Client, hooks: HookServer) -> None:
+    row = channel(hooks.url)
+    row.rest("no answer within 5 s", now_ms() + 10 * MINUTE_MS)
+    assert (
+        admin_client.post(f"/notifications/channels/{row.pk}/act/", {"do": "test"}).status_code
+        == 302
+    )
+    deliver()
+    assert len(hooks.posted) == 1
+
+
 # ---- side by side -----------------------------------------------------------------------------
 
 
