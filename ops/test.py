@@ -17,8 +17,8 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ops.changed_tests import affected_tests
@@ -43,7 +43,6 @@ class TestStage:
     plain_s: int
     whole_s: int
     options: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     long: bool = False
 
@@ -229,11 +228,11 @@ def run_stage(stage: TestStage, arguments: Sequence[str], *, whole: bool) -> Out
 
 
 def run_pytest(stage: TestStage, arguments: Sequence[str]) -> Count:
-    """Run pytest with a stage's environment, with output to this terminal; return the counts."""
+    """Run pytest with output to this terminal; return the counts."""
     report = RESULTS / f"{stage.name}.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", *arguments, f"--junitxml={report}"]
-    environment = {**os.environ, **stage.environment}
+    environment = {**os.environ}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # each process would compile all code again
     print(f"== {stage.name}: {' '.join(command[1:])}", flush=True)
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False)

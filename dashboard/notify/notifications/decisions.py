@@ -279,8 +279,8 @@ PORTION = 2_000
 WAITED = "it waited; later messages said it"
 NOTHING_LEFT = "nothing was left to send"
 OVER_BEFORE = "it was over before"
-RULE_OFF = "its rule was switched off for good"
-"""Why a group was closed: its rule was retired. One that is disabled waits instead."""
+RULE_OFF = "its rule was switched off or retired"
+"""Why a group of a retired rule was closed, or nothing was sent of a task's run."""
 _JOIN = """\
 INSERT INTO notifications_groupincident (group_id, scenario, asset, place) VALUES (%s, %s, %s, %s)
 ON CONFLICT (group_id, scenario, asset, place) DO NOTHING"""

@@ -292,7 +292,9 @@ def test_a_test_that_fails_fails_the_run(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(staged, "ROOT", tmp_path)
     monkeypatch.setattr(staged, "RESULTS", tmp_path)
     monkeypatch.setattr(staged, "busy_cores", lambda: 0.0)
-    stage = TestStage("kafka", "", 9, 9, (), BARE)
+    for name, value in BARE.items():
+        monkeypatch.setenv(name, value)
+    stage = TestStage("kafka", "", 9, 9)
     outcome = staged.run_stage(stage, stage.tests(whole=False), whole=False)
     assert outcome.count == Count(1, 1)
     assert staged.sum_up([outcome]) == 1
