@@ -13,9 +13,10 @@ import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from bench.command import Measured, module_command, parser_of, run
-from bench.load import MAJORITY, SCENARIO, Markers, backlog, fill
+from bench.load import MAJORITY, SCENARIO, Markers, backlog, fill, held
 from bench.results import Row
 from bench.stack import (
     Beats,
@@ -88,13 +89,16 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--reports", type=int, help=f"one size alone (with --assets): {SMALL}")
     parser.add_argument("--assets", type=int)
+    parser.add_argument(
+        "--misrouted", action="store_true", help="each report on another partition than its asset's"
+    )
     run("drain", parser, measure)
 
 
 def measure(options: argparse.Namespace) -> Measured:
     """Measure every size on the engines that take it. Raises BenchProblem."""
     runs = [
-        drain(engine, size, keep=options.keep)
+        drain(engine, size, keep=options.keep, misrouted=options.misrouted)
         for size in sizes(options)
         for engine in options.engines
         if engine.name == "kernel" or size.target is None
@@ -140,14 +144,18 @@ def costs(size: Size, runs: Sequence[Drained], command: str) -> list[Row]:
     ]
 
 
-def drain(engine: Engine, size: Size, *, keep: bool = False) -> Drained:
-    """Run one drain on a copy of its own. Raises BenchProblem."""
+def drain(engine: Engine, size: Size, *, keep: bool = False, misrouted: bool = False) -> Drained:
+    """Run one drain on a copy of its own. Raises BenchProblem.
+
+    misrouted: of a log whose every report is forwarded; it ends when all of these are taken.
+    """
     say(f"drain, {engine}: {size}")
     with product(MAJORITY.format(lifetime=LIFETIME), engine, keep=keep) as copy:
         run_before(copy)
-        fill_s = fill(copy.bus, source(copy), backlog(size.reports, size.assets), size.reports)
+        reports = backlog(size.reports, size.assets)
+        fill_s = fill(copy.bus, source(copy), reports, size.reports, misrouted=misrouted)
         say(f"  written in {fill_s:.1f} s; starting the job")
-        drained = timed(copy, engine, size, fill_s)
+        drained = timed(copy, engine, size, fill_s, forwarded=size.reports if misrouted else 0)
     say(f"  {drained.rate:,.0f}/s, with start-up {drained.rate_with_start:,.0f}/s")
     say(f"  {drained.cpu_s:.1f} s of processor, {drained.compiling_s:.1f} s of it compiling")
     return drained
@@ -167,12 +175,20 @@ def run_before(copy: Product) -> None:
     copy.stop("job")
 
 
-def timed(copy: Product, engine: Engine, size: Size, fill_s: float) -> Drained:
-    """Start the job and wait until it has taken everything. Raises BenchProblem."""
+def timed(copy: Product, engine: Engine, size: Size, fill_s: float, forwarded: int = 0) -> Drained:
+    """Start the job and wait until it has taken everything. Raises BenchProblem.
+
+    forwarded: how many reports it has to forward first.
+    """
     states = copy.topics.states(SCENARIO)
     markers = Markers(copy.bus, source(copy), states, size.reports, copy.signer())
     beats, begun = Beats(copy), time.time()
+    before = held(copy.bus, source(copy))
     running = copy.start_job()
+    if forwarded:
+        all_there = partial(_holds, copy, before + forwarded)
+        copy.wait(all_there, PATIENCE_S, "all reports forwarded", beats.progress)
+        markers = Markers(copy.bus, source(copy), states, size.reports + 1, copy.signer())
     copy.wait(markers.answered, PATIENCE_S, "the backlog's end", beats.progress)
     beats.wait()
     beats.close()
@@ -192,6 +208,11 @@ def timed(copy: Product, engine: Engine, size: Size, fill_s: float) -> Drained:
         disk=disk_bytes(copy.folder / "checkpoint"),
         memory_mb=memory_mb(copy.pid("job")),
     )
+
+
+def _holds(copy: Product, records: int) -> bool:
+    """Return whether the source topic has so many records; the few ticks of a drain count too."""
+    return held(copy.bus, source(copy)) >= records
 
 
 def refuse_dead_letters(copy: Product) -> None:

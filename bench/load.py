@@ -79,36 +79,42 @@ def turns(assets: list[bytes]) -> Iterator[Keyed]:
         yield assets[place], encode_report(Report("", AGENTS[agent], state))
 
 
-def fill(bus: Bus, topic: str, records: Iterable[Keyed], expected: int) -> float:
+def fill(
+    bus: Bus, topic: str, records: Iterable[Keyed], expected: int, *, misrouted: bool = False
+) -> float:
     """Append records as fast as may be; returns the seconds that it took.
 
-    Raises BenchProblem unless the log then holds `expected` more.
+    misrouted: each to the partition after its own. Raises BenchProblem unless the log then holds
+    `expected` more.
     """
-    before, begun, said = _held(bus, topic), time.monotonic(), time.monotonic()
+    partitions = bus.partitions(topic) if misrouted else 0
+    before, begun, said = held(bus, topic), time.monotonic(), time.monotonic()
     producer = bus.producer(linger_ms=20, message_timeout_s=120)
     for number, (key, value) in enumerate(records):
-        _send(producer, topic, key, value)
+        at = (partition_of(key, partitions) + 1) % partitions if misrouted else None
+        _send(producer, topic, key, value, at)
         if number % 1000 == 0:
             producer.poll(0)
             if time.monotonic() - said > 2:
                 said = time.monotonic()
                 say(f"  {number:,} of {expected:,} records written")
     producer.close(120)
-    written = _held(bus, topic) - before
+    written = held(bus, topic) - before
     if written != expected:
         raise BenchProblem(f"{topic}: {written:,} of {expected:,} records were written")
     return time.monotonic() - begun
 
 
-def _send(producer: Producer, topic: str, key: bytes, value: bytes) -> None:
+def _send(producer: Producer, topic: str, key: bytes, value: bytes, partition: int | None) -> None:
     while True:
         try:
-            return producer.send(topic, key, value)
+            return producer.send(topic, key, value, partition=partition)
         except QueueFull:
             producer.poll(0.01)
 
 
-def _held(bus: Bus, topic: str) -> int:
+def held(bus: Bus, topic: str) -> int:
+    """Return how many records a topic has."""
     return sum(end - begin for begin, end in bus.offsets([topic]).values())
 
 

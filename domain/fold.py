@@ -33,6 +33,7 @@ from domain.records import (
     Doubt,
     Emission,
     Leave,
+    Misrouted,
     Mute,
     Record,
     Refusal,
@@ -122,6 +123,8 @@ class Bucket:
                 self._refuse_report(record)
             case Leave():
                 self._leave(record)
+            case Misrouted():
+                self.lateness.add(record.record.agent, "forwarded")
             case Tick():
                 pass
             case Command():

@@ -9,7 +9,7 @@ from typing import Literal
 # Largest number of agents counted by name; all others are counted together, under an empty name.
 MAX_AGENTS = 50
 
-Kind = Literal["stale", "late", "silent", "rare", "refused", "doubtful", "detail"]
+Kind = Literal["stale", "late", "silent", "rare", "refused", "doubtful", "detail", "forwarded"]
 
 
 @dataclass(slots=True)
@@ -20,7 +20,8 @@ class Lateness:
     or than the asset's purge; silent: older than a vote's lifetime; rare: arrived after the agent's
     vote had fallen silent; age: lowest age of the stale and silent ones, ms; refused: for their
     state or time; doubtful: taken in doubt; detail: taken without their detail; ahead: smallest
-    lead of those whose clock was too far ahead, ms.
+    lead of those whose clock was too far ahead, ms; forwarded: sent on to the partition of their
+    asset, leaves too.
     """
 
     agent: str
@@ -33,6 +34,7 @@ class Lateness:
     doubtful: int = 0
     detail: int = 0
     ahead: int = 0
+    forwarded: int = 0
 
     def add(self, kind: Kind, age: int, ahead: int) -> None:
         """Count one report of this age, or this far ahead (ms)."""
@@ -62,7 +64,7 @@ class LatenessCounts:
         """Return the number of reports of a kind, over all agents."""
         return sum(getattr(row, kind) for row in self.by_agent.values())
 
-    def rows(self) -> list[tuple[str, int, int, int, int, int, int, int, int, int]]:
+    def rows(self) -> list[tuple[str, int, int, int, int, int, int, int, int, int, int]]:
         """Return the fields of each agent's row, sorted by agent."""
         return [astuple(self.by_agent[agent]) for agent in sorted(self.by_agent)]
 

@@ -286,7 +286,19 @@ class Unreadable:
     byte: int | None = field(default=None, compare=False)
 
 
-Record = Report | RefusedReport | Leave | Tick | Commanding | Unsigned | Unreadable
+@dataclass(frozen=True, slots=True)
+class Misrouted:
+    """A record that has no key, or lies on another partition than its asset belongs to.
+
+    The fold only counts it: whoever applies the log forwards it to the partition of its asset.
+    fault: the same, for people.
+    """
+
+    record: Report | RefusedReport | Leave
+    fault: Unreadable = field(compare=False)
+
+
+Record = Report | RefusedReport | Leave | Misrouted | Tick | Commanding | Unsigned | Unreadable
 
 
 # ---- outputs ------------------------------------------------------------------------------

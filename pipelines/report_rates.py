@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from streaming.pipelines.declaration import AT_ONCE, Pipeline, Sink, Source, Trigger
+from streaming.pipelines.records import without_forwarded
 
 DAY_MS = 86_400_000
 
@@ -17,7 +18,8 @@ def report_rates(reports: DataFrame) -> DataFrame:
     """
     scenario = sql.regexp_extract("topic", r"(.+)\.reports$", 1)
     counted = (
-        reports.where("value.type = 'report'")
+        without_forwarded(reports)
+        .where("value.type = 'report'")
         .withColumn("scenario", scenario)
         .withColumn("agent", sql.col("value.agent"))
         .withWatermark("timestamp", "1 minute")

@@ -44,7 +44,8 @@ class LatenessReport(msgspec.Struct, frozen=True, omit_defaults=True):
     rare: reports that arrived after the agent's vote had fallen silent; age: lowest age of the
     stale and silent ones, in ms of append time after `reported_at`, 0 if there are none; refused:
     refused for their state or time; doubtful: taken in doubt; detail: taken without their detail;
-    ahead: smallest lead over their append time of those that were too far ahead, ms.
+    ahead: smallest lead over their append time of those that were too far ahead, ms; forwarded:
+    sent on to the partition of their asset, leaves too.
     """
 
     agent: str
@@ -57,6 +58,7 @@ class LatenessReport(msgspec.Struct, frozen=True, omit_defaults=True):
     doubtful: int = 0
     detail: int = 0
     ahead: int = 0
+    forwarded: int = 0
 
 
 class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):

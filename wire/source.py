@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from dataclasses import replace
+from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
@@ -23,6 +24,7 @@ from domain.records import (
     Command,
     Commanding,
     Leave,
+    Misrouted,
     Mute,
     Record,
     Refusal,
@@ -39,6 +41,7 @@ from domain.records import (
 from domain.scenario import ACTIONS, FOLD, LEAST_PERIOD, MAX_RUNS, Scenario, ScenarioError
 from domain.scenario_parser import scenario_from_plain
 from domain.version import Version
+from wire.forward import Headers, can_forward, first_appended_at
 from wire.partitioner import partition_of
 from wire.salvage import members, plain
 from wire.signature import ROOM, UNSIGNED, Trust
@@ -80,6 +83,8 @@ _STATE = f"a text of 1-{MAX_STATE} characters without control characters"
 _REASON = f"a text of at most {MAX_REASON} characters"
 _TIME = "Unix milliseconds as an integer"
 
+_Keyed = TypeVar("_Keyed", bound=Record)
+
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
 
@@ -108,7 +113,7 @@ def decode_source(key: bytes | None, value: bytes | None, time: int) -> Record:
         return _mute(data)
     if kind not in _KEYED:
         return bad_field("unknown-type", data, "type", _TYPE)
-    asset = _asset(key)
+    asset = _asset(key) if key or kind not in ("report", "leave") else _asset_in(data)
     if isinstance(asset, Unreadable):
         return asset
     if kind == "report":
@@ -123,17 +128,35 @@ def decode_placed(
     partition: int,
     partitions: int,
     trust: Trust | None = None,
+    headers: Headers = (),
 ) -> Record:
-    """Decode like `decode_source`, but return Unreadable for a record on the wrong partition.
+    """Decode like `decode_source`, but with regard to the partition on which a record lies.
 
-    An asset's offsets are comparable only within one partition. partitions: number of partitions of
-    the topic; trust: whose signatures count, None to ignore signatures; see `trusted`.
+    An asset's offsets are comparable only within one partition: a report or a leave on another one,
+    or without a key, becomes Misrouted, once; a command becomes Unreadable. partitions: number of
+    partitions of the topic; trust: whose signatures count, None to ignore signatures, see
+    `trusted`; headers: of the record, which say whether it was forwarded.
     """
     record = decode_source(key, value, time)
-    keyed = isinstance(record, Report | RefusedReport | Leave | Command | Refusal)
-    if keyed and (right := partition_of(key or b"", partitions)) != partition:
-        return Unreadable("wrong-partition", KEY, f"partition {right}", f"partition {partition}")
-    return record if trust is None else trusted(record, key, value, time, trust)
+    if not isinstance(record, Report | RefusedReport | Leave | Command | Refusal):
+        return record if trust is None else trusted(record, key, value, time, trust)
+    right = partition_of(record.asset.encode(), partitions)
+    if right == partition and key:
+        record = _as_first_appended(record, headers, time)
+        return record if trust is None else trusted(record, key, value, time, trust)
+    given = f"partition {partition}" if key else "no key"
+    fault = Unreadable("wrong-partition", KEY, f"partition {right}", given)
+    if not isinstance(record, Command | Refusal) and can_forward(value, headers):
+        return Misrouted(record, fault)
+    return fault
+
+
+def _as_first_appended(record: _Keyed, headers: Headers, time: int) -> _Keyed:
+    """Return a record; a forwarded one without a time of its own was made when first appended."""
+    if not headers or not isinstance(record, Report | Leave) or record.reported_at is not None:
+        return record
+    first = first_appended_at(headers)
+    return record if first is None or first > time else replace(record, reported_at=first)
 
 
 def trusted(
@@ -325,6 +348,12 @@ def _user_ok(user: object) -> TypeGuard[str]:
 
 def _reason_ok(reason: object) -> TypeGuard[str | None]:
     return reason is None or (isinstance(reason, str) and len(reason) <= MAX_REASON)
+
+
+def _asset_in(data: dict[str, Any]) -> str | Unreadable:
+    """Return the asset of a record without a key, which has it in its value."""
+    asset = data.get("asset")
+    return asset if isinstance(asset, str) and name_ok(asset) else bad_key(None, "")
 
 
 def _asset(key: bytes | None) -> str | Unreadable:

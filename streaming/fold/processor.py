@@ -19,13 +19,14 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from domain.bounds import applied_time
 from domain.fold import Bucket
 from domain.lateness import Lateness as Late
-from domain.records import DeadLetter, Emission, Mute, StateRecord, Tick
+from domain.records import DeadLetter, Emission, Misrouted, Mute, StateRecord, Tick
 from domain.scenario import Scenario
 from streaming.fold.plan import HANDED_OUT, Plan
 from streaming.fold.rules import dump_rule, load_rule
 from streaming.state.buckets import BucketId
 from streaming.state.restore import SuppressedOutput, restore_state
 from streaming.state.store import BucketAssets, TimerStore
+from wire.forward import forward_headers
 from wire.job import Heartbeat, LatenessReport, encode
 from wire.keys import KeyFile
 from wire.signature import Trust
@@ -203,12 +204,14 @@ class _Run:
         if row.offset <= bucket.offset:
             return
         self._let_go(row.offset)
-        record = decode_placed(
-            row.key, row.value, row.time, self._id.partition, self._partitions, self._trust
-        )
+        headers = _load_headers(row.headers) if row.headers else ()
+        place = self._id.partition, self._partitions
+        record = decode_placed(row.key, row.value, row.time, *place, self._trust, headers)
         time = applied_time(self._bounds, row.offset, row.time, bucket.clock)
         for emission in bucket.apply(record, row.offset, time):
             self._emit(emission, row)
+        if isinstance(record, Misrouted) and not self._held_back.covers(row.offset):
+            self.out.append(self._forwarded(record.record.asset, row))
         if isinstance(record, Tick):
             self._tick(row.time)
         else:
@@ -246,6 +249,13 @@ class _Run:
         )
         key, value, headers = encode_dead_letter(dead)
         return SinkRow(key, value, _dump_headers(headers), self._topics.dead_letters)
+
+    def _forwarded(self, asset: str, row: SourceRow) -> SinkRow:
+        """Return a misrouted record with its asset as the key, by which it finds its partition."""
+        own = _load_headers(row.headers)
+        headers = forward_headers(self._id.partition, row.offset, row.time, own)
+        topic = self._topics.reports(self._id.scenario)
+        return SinkRow(asset.encode(), row.value, _dump_headers(headers), topic)
 
     def _tick(self, time: int) -> None:
         """Send a heartbeat of the bucket each second of ticks, even while its clock is ahead.

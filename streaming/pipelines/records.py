@@ -13,6 +13,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
 from domain.records import SCHEMA_MISMATCH
+from wire.forward import TIME
 from wire.sink import MAX_DEAD_VALUE
 
 if TYPE_CHECKING:
@@ -152,6 +153,12 @@ def decode(
     refuses = source.schema is not None and source.dead_letters
     dead = _dead(read.where("unreadable")) if refuses else None
     return Decoded(rows.drop("timestampType"), dead)
+
+
+def without_forwarded(reports: DataFrame) -> DataFrame:
+    """Return a source's records without those that the job forwarded from another partition."""
+    forwarded = sql.exists("headers", lambda header: header["key"] == TIME)
+    return reports.where(~sql.coalesce(forwarded, sql.lit(False)))
 
 
 def parsed(raw: DataFrame, schema: str | None) -> DataFrame:

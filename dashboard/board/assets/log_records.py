@@ -40,6 +40,7 @@ from domain.records import (
     MAX_AHEAD,
     STILL_AHEAD,
     Leave,
+    Misrouted,
     Record,
     Refusal,
     RefusedReport,
@@ -49,6 +50,7 @@ from domain.records import (
     Unsigned,
 )
 from domain.scenario import Scenario
+from wire.forward import forwarded_from
 from wire.keys import KeysProblem
 from wire.source import MAX_DETAIL, MAX_PART, decode_placed
 
@@ -243,8 +245,9 @@ class PageRecord:
 def _decoded(message: ConsumerRecord, partitions: int) -> Record:
     trust = kafka.trust(message.topic)
     try:
+        place = message.partition, partitions
         return decode_placed(
-            message.key, message.value, message.timestamp, message.partition, partitions, trust
+            message.key, message.value, message.timestamp, *place, trust, message.headers
         )
     except KeysProblem as problem:
         raise NotShown("no-answer", f"Its signature cannot be checked: {problem}") from None
@@ -256,15 +259,19 @@ def show(message: ConsumerRecord, partitions: int, rule: Scenario | None = None)
     partitions: how many its topic has; rule: the one in force there, None where that is unknown.
     """
     record = _decoded(message, partitions)
-    unsigned = isinstance(record, Unsigned)
-    record = record.record if isinstance(record, Unsigned) else record
+    unsigned, misrouted = isinstance(record, Unsigned), isinstance(record, Misrouted)
+    record = record.record if isinstance(record, Unsigned | Misrouted) else record
     value = message.value or b""
     raw, is_text = _raw(value)
     return PageRecord(
         message=message,
-        kind=_kind(record, rule),
+        kind=_MISROUTED if misrouted else _kind(record, rule),
         asset=getattr(record, "asset", ""),
-        facts=(*_facts(record, rule), *((("signature", "none"),) if unsigned else ())),
+        facts=(
+            *_facts(record, rule),
+            *((("signature", "none"),) if unsigned else ()),
+            *_forwarded(message),
+        ),
         headers=tuple((name, _raw(data)[0][:MAX_HEX]) for name, data in message.headers),
         raw=raw[:MAX_SHOWN],
         text=is_text,
@@ -294,6 +301,15 @@ _KINDS = {
     "Refusal": "Command that cannot be read",
     "Unreadable": "Unreadable: it went to the dead letters",
 }
+
+
+_MISROUTED = "Not on the partition of its asset, or without a key: the job forwards it there"
+
+
+def _forwarded(message: ConsumerRecord) -> Iterator[tuple[str, str]]:
+    """Yield where a forwarded record was first."""
+    if first := forwarded_from(message.headers):
+        yield "forwarded from", f"partition {first[0]}, offset {first[1]}"
 
 
 DOUBTED = "and its agent is in doubt on the asset, where the board has it"

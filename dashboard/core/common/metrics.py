@@ -123,8 +123,8 @@ BROKER_BEHIND_SECONDS = Metric(
 )
 LATE_REPORTS = Metric(
     "tallyboard_late_reports_total",
-    "Reports that came too late, were refused, or were taken in doubt or without their detail, by "
-    "kind: stale, late, silent, refused, doubtful, detail",
+    "Reports that came too late, were refused, taken in doubt or without their detail, or came on "
+    "another partition, by kind: stale, late, silent, refused, doubtful, detail, forwarded",
     (*_BUCKET, "kind"),
 )
 BUCKET_ASSETS = Metric("tallyboard_bucket_assets", "Assets of a bucket", _BUCKET)

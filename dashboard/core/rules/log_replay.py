@@ -114,8 +114,9 @@ class PartitionReplay:
 
     def _read(self, message: ConsumerRecord) -> Record:
         trust = kafka.trust(message.topic)
+        place = self.partition, self.partitions
         return decode_placed(
-            message.key, message.value, message.timestamp, self.partition, self.partitions, trust
+            message.key, message.value, message.timestamp, *place, trust, message.headers
         )
 
     def _apply(self, bucket: Bucket, message: ConsumerRecord) -> None:

@@ -19,6 +19,7 @@ from domain.records import (
     SCHEMA_MISMATCH,
     SET_ASIDE,
     Leave,
+    Misrouted,
     Mute,
     Record,
     RefusedReport,
@@ -214,7 +215,8 @@ ADVICE = {
         "Correct the state, or add it to the scenario and redrive all letters that name it.",
     ),
     "wrong-partition": Advice(
-        "The record lies on another partition than its key belongs to.",
+        "The record lies on another partition than its key belongs to. It was not forwarded: it is "
+        "a command, too large, or had been forwarded already.",
         "Let the producer use the partitioner murmur2_random; redriven, it goes to the right one.",
     ),
     "too-many-agents": Advice(
@@ -286,7 +288,7 @@ def fault_of(reason: str, sample: Sample, scenario: Scenario | None) -> RecordFa
     if reason == SCHEMA_MISMATCH:
         return _mismatch(sample)
     record, fields = read(sample, scenario), fields_of(sample.value)
-    refusal = refusal_of(record)
+    refusal = record.fault if isinstance(record, Misrouted) else refusal_of(record)
     if refusal is not None and refusal.reason == reason:
         fault: RecordFault | None = _unreadable(refusal, sample, fields)
     else:

@@ -34,6 +34,7 @@ from domain.records import (
     DeadLetter,
     Doubt,
     Leave,
+    Misrouted,
     Record,
     Refusal,
     RefusedReport,
@@ -167,6 +168,8 @@ def judge(
         return RecordVerdict(None, reason="no-scenario", fault=RecordFault(text))
     partition = partition_of(key or b"", scenario.partitions)
     record = decode_placed(key, value, now, partition, scenario.partitions)
+    if isinstance(record, Misrouted):  # it has no key, and is forwarded to the asset's partition
+        record = record.record
     sample = Sample(key, value, partition, now)
     if isinstance(record, Report | RefusedReport):
         return _judged_report(record, sample, scenario)

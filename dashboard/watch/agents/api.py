@@ -55,7 +55,8 @@ class LateOut(Schema):
     asset's purge; `silent`: older than a vote lives, its agent's last word alone; `rare`: came when
     the agent's vote was silent already; `age_ms`: the smallest age of those stale and silent;
     `refused`: for their state or time; `doubtful`: taken in doubt, `ahead_ms`: the least time by
-    which they were too far ahead; `detail`: taken without their detail.
+    which they were too far ahead; `detail`: taken without their detail; `forwarded`: by the job, to
+    the partition of their asset.
     """
 
     stale: int
@@ -67,6 +68,7 @@ class LateOut(Schema):
     doubtful: int
     ahead_ms: int | None
     detail: int
+    forwarded: int
 
 
 class FaultOut(Schema):

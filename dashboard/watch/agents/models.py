@@ -144,7 +144,8 @@ class AgentHour(AgentHourRow):
 
 
 class LateRow(ScenarioRow):
-    """An agent's reports that came too late, were refused, in doubt or without their detail.
+    """An agent's reports that came too late, were refused, in doubt, without their detail or on
+    another partition.
 
     The counts are those of the job's heartbeats. agent: empty for all that heartbeats do not name;
     age, oldest: the smallest and the largest age of a heartbeat's stale and silent ones, ms; ahead:
@@ -160,6 +161,7 @@ class LateRow(ScenarioRow):
     refused = models.BigIntegerField(default=0, db_default=0)
     doubtful = models.BigIntegerField(default=0, db_default=0)
     detail = models.BigIntegerField(default=0, db_default=0)
+    forwarded = models.BigIntegerField(default=0, db_default=0)
     age = models.BigIntegerField()
     oldest = models.BigIntegerField(default=0, db_default=0)
     ahead = models.BigIntegerField(default=0, db_default=0)

@@ -62,7 +62,7 @@ OFF_MS = 5_000
 # A vote seen this long after the last loss shows how the clock is now.
 AFTER_MS = MINUTE_MS
 
-SUMMED = ("stale", "late", "silent", "rare", "refused", "doubtful", "detail")
+SUMMED = ("stale", "late", "silent", "rare", "refused", "doubtful", "detail", "forwarded")
 LEAST = ("age", "ahead")
 MOST = ("oldest", "last")
 
@@ -98,7 +98,7 @@ Key = tuple[str, str, int]
 
 # What heartbeats count, and the names under which a bucket's numbers are kept.
 OF_BUCKETS = ("stale", "late", "silent")
-KINDS = (*OF_BUCKETS, "refused", "doubtful", "detail")
+KINDS = tuple(kind for kind in SUMMED if kind != "rare")
 
 
 # ---- what heartbeats tell -----------------------------------------------------------------------
@@ -184,6 +184,7 @@ class Late(NamedTuple):
     refused: int = 0
     doubtful: int = 0
     detail: int = 0
+    forwarded: int = 0
     age: int = 0
     ahead: int = 0
     oldest: int = 0
@@ -249,7 +250,7 @@ class Lately(NamedTuple):
 
 _RUNS = {
     "old": Q(stale__gt=0) | Q(silent__gt=0),
-    **{kind: Q(**{f"{kind}__gt": 0}) for kind in ("late", "rare", "refused", "doubtful", "detail")},
+    **{kind: Q(**{f"{kind}__gt": 0}) for kind in SUMMED if kind not in ("stale", "silent")},
 }
 
 

@@ -147,7 +147,7 @@ def of_reports(scenario: str) -> list[tuple[bytes | None, bytes, int | None, str
         (b"shop", b'{"type":"rumour"}', None, "unknown-type"),
         (b"", report, None, "bad-asset"),
         (b"shop", b'{"type":"report","state":"x"}', None, "bad-agent"),
-        (b"shop", report, wrong, "wrong-partition"),
+        (b"shop", release, wrong, "wrong-partition"),
         (b"shop", b'{"type":"report","agent":"a","state":7}', None, "bad-field"),
         (b"shop", b'{"state":"%s"}' % (b"x" * 70_000), None, "too-large"),
         (b"shop", b'{"type":"release","user":"ada"}', None, "bad-command"),

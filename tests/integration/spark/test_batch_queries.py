@@ -114,7 +114,8 @@ def logs(job: Job, scenario: str) -> dict[int, list[ConsumerRecord]]:
 def fold(log: list[ConsumerRecord], partitions: int, upto: int) -> Bucket:
     """The plain fold over a bucket's log, its rules included, up to an offset."""
     records = [
-        (decode_placed(m.key, m.value, m.timestamp, m.partition, partitions), m) for m in log
+        (decode_placed(m.key, m.value, m.timestamp, m.partition, partitions, headers=m.headers), m)
+        for m in log
     ]
     first = next(r.scenario for r, _ in records if isinstance(r, ScenarioChange))
     bucket = Bucket(first, log[0].partition, 1)
@@ -244,7 +245,9 @@ def histories(job: Job, rule: Scenario, totals: Totals, kept: Kept) -> dict[str,
                 (name, [(asset.since, asset.shown)]) for name, asset in shown.items()
             )
         for m in (m for m in log if first <= m.offset < end):
-            record = decode_placed(m.key, m.value, m.timestamp, partition, rule.partitions)
+            record = decode_placed(
+                m.key, m.value, m.timestamp, partition, rule.partitions, headers=m.headers
+            )
             if isinstance(record, ScenarioChange):
                 continue
             for out in bucket.apply(record, m.offset, m.timestamp):

@@ -28,17 +28,21 @@ from pipelines.station_visits import station_visits
 from streaming.pipelines.declaration import Source
 from streaming.pipelines.records import Decoded, decode
 from support.run.stack import ROOT
+from wire.forward import TIME
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.slow]
 
 PLACE = "topic string, partition int, offset long, timestamp timestamp"
+HEADERS = "headers array<struct<key string, value binary>>"
 REPORT = "value struct<type string, agent string, state string>"
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 NOON_MS = int(NOON.timestamp() * 1000)
 
 
-def reports(spark: SparkSession, *rows: tuple[str | None, str, str | None]) -> DataFrame:
-    """Records of `orders.reports` a second apart: key, type and agent of each."""
+def reports(
+    spark: SparkSession, *rows: tuple[str | None, str, str | None], header: str | None = None
+) -> DataFrame:
+    """Records of `orders.reports` a second apart: key, type and agent of each, and a header."""
     return spark.createDataFrame(
         [
             (
@@ -48,16 +52,18 @@ def reports(spark: SparkSession, *rows: tuple[str | None, str, str | None]) -> D
                 0,
                 at,
                 datetime.fromtimestamp(NOON.timestamp() + at, UTC),
+                header and [(header, b"0")],
             )
             for at, (key, type_, agent) in enumerate(rows)
         ],
-        f"key string, {REPORT}, {PLACE}",
+        f"key string, {REPORT}, {PLACE}, {HEADERS}",
     )
 
 
 def test_report_rates_counts_reports_by_minute_scenario_and_agent(spark: SparkSession) -> None:
     rows = [("o", "report", "a")] * 3 + [(None, "tick", None)] + [("o", "report", "b")] * 60
-    result = report_rates(reports(spark, *rows))
+    arrived = reports(spark, *rows).unionAll(reports(spark, *rows[:5], header=TIME))
+    result = report_rates(arrived)
     counts = [("a", NOON_MS, 3), ("b", NOON_MS, 56), ("b", NOON_MS + 60_000, 4)]
     wanted = [
         Row(

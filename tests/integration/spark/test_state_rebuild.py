@@ -98,7 +98,9 @@ def folded(job: Job, bucket: Bucket, log: list[ConsumerRecord]) -> list[tuple[in
     """All that a bucket emits over these records, with where."""
     partitions, emissions = job.scenarios()[bucket.scenario.name].partitions, []
     for m in log:
-        record = decode_placed(m.key, m.value, m.timestamp, bucket.partition, partitions)
+        record = decode_placed(
+            m.key, m.value, m.timestamp, bucket.partition, partitions, headers=m.headers
+        )
         outs = bucket.apply(record, m.offset, m.timestamp)
         emissions += [(m.offset, out) for out in outs if not isinstance(out, DeadLetter)]
     return emissions
@@ -317,7 +319,10 @@ def is_ahead(job: Job) -> bool:
 def folded_bounded(job: Job, bounds: Sequence[Bound], epoch: int) -> list[StateRecord]:
     """Return what the plain fold emits of the asset over the bucket's log, under these bounds."""
     log = logs(job)[job.topics.reports(BUCKET.scenario), BUCKET.partition]
-    records = [decode_placed(m.key, m.value, m.timestamp, BUCKET.partition, 2) for m in log]
+    records = [
+        decode_placed(m.key, m.value, m.timestamp, BUCKET.partition, 2, headers=m.headers)
+        for m in log
+    ]
     first = next(r.scenario for r in records if isinstance(r, ScenarioChange))
     bucket, state_records = Bucket(first, BUCKET.partition, epoch), []
     for m, record in zip(log, records, strict=True):

@@ -14,6 +14,7 @@ from domain.fold import Bucket
 from domain.records import (
     SET_ASIDE,
     DeadLetter,
+    Misrouted,
     Record,
     ScenarioChange,
     StateRecord,
@@ -21,6 +22,7 @@ from domain.records import (
 )
 from domain.version import Version
 from support.spark.jobs import Job, read_up_to
+from wire.forward import forwarded_from
 from wire.partitioner import partition_of
 from wire.sink import (
     DeadRecord,
@@ -37,6 +39,10 @@ MARKER = b"marker-"
 
 MOST_SHOWN = 12
 """Most records of an asset's history that a failure's message shows."""
+
+
+Place = tuple[str, int, int]
+"""A topic, a partition and an offset."""
 
 
 class Key(NamedTuple):
@@ -69,7 +75,8 @@ class Judged:
     """What the plain fold makes of a log.
 
     emissions, dead: all of it; needed: what was due up to each partition's marker; logs: the log
-    itself, by topic and partition; rules: how many scenario records it holds.
+    itself, by topic and partition; rules: how many scenario records it holds; misrouted, forwarded:
+    the places of the records that were to be forwarded up to the marker, and of those that were.
     """
 
     emissions: dict[Key, Content] = field(default_factory=dict)
@@ -79,6 +86,8 @@ class Judged:
     causes: set[str] = field(default_factory=set)
     outcomes: set[str] = field(default_factory=set)
     rules: int = 0
+    misrouted: set[Place] = field(default_factory=set)
+    forwarded: set[Place] = field(default_factory=set)
 
     def fold(
         self, topics: Topics, log: Sequence[ConsumerRecord], partitions: int, epoch: int = 1
@@ -92,6 +101,10 @@ class Judged:
         marker = max((m.offset for m in log if (m.key or b"").startswith(MARKER)), default=-1)
         states = topics.states(topics.scenario_of(place[0]) or "")
         for message, record in zip(log, records, strict=True):
+            if isinstance(record, Misrouted) and message.offset <= marker:
+                self.misrouted.add((*place, message.offset))
+            if (origin := forwarded_from(message.headers)) is not None:
+                self.forwarded.add((message.topic, *origin))
             for out in bucket.apply(record, message.offset, message.timestamp):
                 key = self._add(states, message, out)
                 if message.offset <= marker:
@@ -115,6 +128,8 @@ class Judged:
 
     def check(self, states: Iterable[ConsumerRecord], dead: Iterable[ConsumerRecord]) -> None:
         """Fail unless these are the fold's, and all that is needed among them."""
+        left = self.misrouted - self.forwarded
+        assert not left, f"{len(left)} were not forwarded, for example {sorted(left)[:3]}"
         missing = self.needed - _check_states(self, states) - _check_dead(self, dead)
         assert not missing, _missing(self, missing)
 
@@ -133,8 +148,9 @@ class Judged:
 
 
 def _decoded(message: ConsumerRecord, partitions: int) -> Record:
+    place = message.partition, partitions
     return decode_placed(
-        message.key, message.value, message.timestamp, message.partition, partitions
+        message.key, message.value, message.timestamp, *place, headers=message.headers
     )
 
 

@@ -8,8 +8,9 @@ from bus.base import Bus, ConsumerRecord, TopicSpec
 from dashboard.core.common import kafka
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
-from domain.records import DeadLetter, Emission, Leave, Record, Report, StateRecord
+from domain.records import DeadLetter, Emission, Leave, Misrouted, Record, Report, StateRecord
 from domain.scenario import Scenario
+from wire.forward import forward_headers
 from wire.job import Heartbeat, LatenessReport, bucket_name, encode
 from wire.partitioner import partition_of
 from wire.signature import Signer
@@ -96,10 +97,14 @@ class PlayedJob:
                 time = applied_time(held, m.offset, m.timestamp, bucket.clock)
                 # The first is the rule with which the bucket has begun: it is not signed.
                 trust = kafka.trust(m.topic) if m.offset else None
-                record = decode_placed(m.key, m.value, m.timestamp, partition, count, trust)
+                record = decode_placed(
+                    m.key, m.value, m.timestamp, partition, count, trust, m.headers
+                )
                 emissions = bucket.apply(record, m.offset, time)
                 self.emit(scenario, emissions)
                 self._refuse(m, emissions)
+                if isinstance(record, Misrouted):
+                    self._forward(m, record.record.asset)
             self._beat(scenario, bucket)
 
     def unread(self, topic: str, partition: int, offset: int) -> Iterator[ConsumerRecord]:
@@ -117,6 +122,11 @@ class PlayedJob:
                 key, value, headers = encode_dead_letter(dead)
                 topic = self.topics.dead_letters
                 self.producer.send_and_wait(topic, key, value, headers=headers)
+
+    def _forward(self, m: ConsumerRecord, asset: str) -> None:
+        """Append a record to the partition of its asset, for the next run."""
+        headers = forward_headers(m.partition, m.offset, m.timestamp, m.headers)
+        self.producer.send_and_wait(m.topic, asset.encode(), m.value, headers=headers)
 
     def emit(self, scenario: str, emissions: Iterable[Emission]) -> None:
         """Append emissions to the scenario's states topic."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -276,7 +277,20 @@ class Load:
             ]
         )
         report = Report(self._asset(), f"w{self._random.randrange(4)}", self._random.choice(words))
-        self.put(scenario, report.asset, encode_report(report))
+        if self._random.random() < 0.1:
+            self._misroute(scenario, report)
+        else:
+            self.put(scenario, report.asset, encode_report(report))
+
+    def _misroute(self, scenario: str, report: Report) -> None:
+        """Send a report as a client with another partitioner does, or one that knows no keys."""
+        topic, key, value = self._job.topics.reports(scenario), report.asset, encode_report(report)
+        partition = self._random.randrange(self._job.scenarios()[scenario].partitions)
+        if self._random.random() < 0.5:
+            value = value.replace(b"{", b'{"asset":%s,' % json.dumps(key).encode(), 1)
+            self._producer.send(topic, None, value, partition=partition)
+        else:
+            self._producer.send(topic, key.encode(), value, partition=partition)
 
     def _command(self) -> None:
         kind = self._random.choice(("set", "vote", "release", "purge"))

@@ -92,7 +92,12 @@ def _log(plan: Plan, log: Log) -> bytes:
     head = _put(plan.json(real_time=True).encode()) + _put(log.bucket.encode())
     head += struct.pack(">iii", log.batch, log.restart, len(log.records))
     records = b"".join(
-        _put(m.key) + _put(m.value) + struct.pack(">qq", m.offset, m.timestamp) for m in log.records
+        _put(m.key)
+        + _put(m.value)
+        + struct.pack(">qq", m.offset, m.timestamp)
+        + _number(len(m.headers))
+        + b"".join(_put(name.encode()) + _put(data) for name, data in m.headers)
+        for m in log.records
     )
     entries = b"".join(_put(n.encode()) + _put(data) for n, data in log.state.entries.items())
     return head + records + _put(log.state.meta) + _number(len(log.state.entries)) + entries

@@ -20,7 +20,7 @@ from dashboard.board.assets.log_records import NotShown, fetch, show
 from dashboard.board.live.live_view import live_view
 from dashboard.core.common.access import Limit
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.times import exact_span, now_ms
+from dashboard.core.common.times import exact_span, iso, now_ms
 from dashboard.core.job.models import BucketStatus
 from dashboard.core.job.status import log_time
 from dashboard.core.rules.models import RuleRecord
@@ -32,6 +32,7 @@ from domain.version import Version
 from streaming.fold.rules import dump_rule
 from support.web.web_fixtures import make_user
 from support.web.world import World
+from wire.forward import forward_headers
 from wire.partitioner import partition_of
 from wire.source import encode_report, encode_scenario, encode_tick
 
@@ -494,8 +495,15 @@ def test_what_the_job_reads_in_a_record(world: World):
     rule = show(message(encode_scenario(world.job.scenarios["attack"])), 4)
     assert rule.facts == (("scenario", "attack"), ("signature", "none"))
     wrong = show(message(encode_report(Report("a", "w", "clear")), b"a"), 10_000)
-    assert dict(wrong.facts)["reason"] == "wrong-partition"
-    assert dict(wrong.facts)["given"] == "partition 0"
+    assert "the job forwards it" in wrong.kind
+    assert dict(wrong.facts)["agent"] == "w"
+    assert (wrong.asset, wrong.refused) == ("a", False)
+    headers = forward_headers(3, 4711, 900, ())
+    place = partition_of(b"a", 4)
+    forwarded = replace(message(encode_report(Report("a", "w", "clear")), b"a"), partition=place)
+    facts = dict(show(replace(forwarded, headers=tuple(headers)), 4).facts)
+    assert facts["forwarded from"] == "partition 3, offset 4711"
+    assert facts["reported_at"] == iso(900)
     binary = show(message(b"\xff" * 10_000), 4)
     assert (binary.text, binary.cut, binary.size) == (False, True, 10_000)
     assert binary.raw.startswith("ff ff")
@@ -601,4 +609,5 @@ def test_a_page_of_a_record_goes_by_the_rule_at_its_place(client: Client, world:
 
 
 def test_every_kind_of_record_has_words():
-    assert {kind.__name__ for kind in get_args(Record)} - {"Unsigned"} == log_records._KINDS.keys()
+    inside = {"Unsigned", "Misrouted"}  # the words are those of the record in it
+    assert {kind.__name__ for kind in get_args(Record)} - inside == log_records._KINDS.keys()

@@ -14,9 +14,10 @@ def test_reports_are_counted_by_agent_and_kind():
     counts.add("w2", "doubtful", ahead=400_000)
     counts.add("w2", "refused")
     counts.add("w2", "detail")
+    counts.add("w1", "forwarded")
     assert counts.rows() == [
-        ("w1", 0, 1, 1, 1, 700, 0, 0, 0, 0),
-        ("w2", 1, 0, 0, 0, 9000, 1, 1, 1, 400_000),
+        ("w1", 0, 1, 1, 1, 700, 0, 0, 0, 0, 1),
+        ("w2", 1, 0, 0, 0, 9000, 1, 1, 1, 400_000, 0),
     ]
     assert [counts.total(kind) for kind in ("stale", "late", "silent", "rare")] == [1, 1, 1, 1]
 

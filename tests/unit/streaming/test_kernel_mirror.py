@@ -38,7 +38,7 @@ from domain import (
 from streaming.fold import processor
 from streaming.kernel import sources, state_codec
 from streaming.spark import executors
-from wire import signature, sink, source
+from wire import forward, signature, sink, source
 
 JAVA = {path.stem: path.read_text() for path in sources()}
 CONSTANT = re.compile(r"static final ([\w<>\[\], ]+?) ([A-Z_]+ =.*?);", re.DOTALL)
@@ -50,6 +50,10 @@ SHARED: Mapping[str, Any] = {
     "SharedStorage.NO_KEYS": executors.NO_KEYS,
     "SharedStorage.UNWRITABLE": executors.UNWRITABLE,
     "Asset.OVERRIDE_END": asset.OVERRIDE_END,
+    "Forward.MAX_FORWARDED": forward.MAX_FORWARDED,
+    "Forward.PARTITION": forward.PARTITION,
+    "Forward.OFFSET": forward.OFFSET,
+    "Forward.TIME": forward.TIME,
     "Asset.VOTE_EXPIRY": asset.VOTE_EXPIRY,
     "Asset.DOUBT_END": asset.DOUBT_END,
     "Asset.VOTE_FORGOTTEN": asset.VOTE_FORGOTTEN,
@@ -144,7 +148,7 @@ KERNEL_ALONE = {
     "Texts.BITS", "Texts.LONGEST",
     "Texts.OWN", "TimerLog.CHUNK", "TimerLog.HEAD", "TimerLog.LEAST",
     "Json.MAX_DIGITS", "Kernel.HEADER",
-    "Lateness.AGE", "Lateness.AHEAD",
+    "Lateness.AGE", "Lateness.AHEAD", "Forward.DIGITS",
     "Kernel.KEPT", "Kernel.SINK", "LocalCheckpoint.BUFFER", "LocalCheckpoint.SETTING",
     "Executors.FINDINGS", "Executors.KNOWN", "Keys.NEVER", "Keys.READ",
     "ObjectCheckpoint.CONDITIONAL", "ObjectCheckpoint.SCHEME", "Rule.NONE", "Run.HOST",

@@ -23,12 +23,14 @@ from domain.records import (
     Report,
     StateRecord,
 )
+from streaming.fold.epochs import EpochStart
 from streaming.fold.plan import Plan
 from streaming.fold.processor import HEARTBEAT_MS, SourceRow, TallyProcessor, _load_headers
 from streaming.fold.rules import dump_rule
 from support.histories.batch_feed import BUCKET, feed, row
 from support.histories.histories import History, seeded
 from wire.asset import load_asset
+from wire.forward import first_appended_at, forwarded_from
 from wire.job import decode_heartbeat
 from wire.keys import KeyFile
 from wire.partitioner import partition_of
@@ -142,15 +144,56 @@ def test_rows_seen_before_are_passed_over() -> None:
     assert list(emitted(feed(spark, rows))) == []
 
 
-def test_a_record_on_another_partition_is_a_dead_letter() -> None:
-    asset = next(n for n in map(str, range(99)) if partition_of(n.encode(), 4) == 1)
+ELSEWHERE = next(n for n in map(str, range(99)) if partition_of(n.encode(), 4) == 1)
+"""An asset of another partition than the one whose bucket these tests feed."""
+
+
+def test_a_command_on_another_partition_is_a_dead_letter() -> None:
     spark = over_empty_state(seeded(1), partitions=4)
-    value = encode_report(Report(asset, "w1", "bad"))
-    one = SourceRow(asset.encode(), value, 5, 1000, '[{"key":"k","value":"/w=="}]')
+    value = encode_command(Command("purge", ELSEWHERE, str(uuid4()), "olga"))
+    one = SourceRow(ELSEWHERE.encode(), value, 5, 1000, '[{"key":"k","value":"/w=="}]')
     (out,) = feed(spark, [one])
     dead = decode_dead_letter(out["key"], out["value"], _load_headers(out["headers"]))
     assert (dead.reason, dead.topic, dead.offset) == ("wrong-partition", "watch.reports", 5)
     assert dead.headers == (("k", b"\xff"),)
+
+
+def test_a_report_on_another_partition_is_forwarded_once() -> None:
+    spark = over_empty_state(seeded(1), partitions=4)
+    value = encode_report(Report(ELSEWHERE, "w1", "bad"))
+    one = SourceRow(ELSEWHERE.encode(), value, 5, 1000, '[{"key":"k","value":"/w=="}]')
+    (out,) = feed(spark, [one])
+    headers = _load_headers(out["headers"])
+    assert (out["topic"], out["key"], out["value"]) == ("watch.reports", ELSEWHERE.encode(), value)
+    assert forwarded_from(headers) == (0, 5)
+    assert first_appended_at(headers) == 1000
+    assert headers[3:] == (("k", b"\xff"),)
+    again = SourceRow(out["key"], out["value"], 6, 1100, out["headers"])
+    (dead,) = feed(spark, [again])
+    reason = decode_dead_letter(dead["key"], dead["value"], _load_headers(dead["headers"])).reason
+    assert reason == "wrong-partition"
+
+
+def test_a_report_without_a_key_is_forwarded_with_the_asset_in_its_value() -> None:
+    spark = over_empty_state(seeded(1))
+    value = b'{"type":"report","asset":"shop","agent":"w1","state":"bad"}'
+    (out,) = feed(spark, [SourceRow(None, value, 5, 1000, None)])
+    assert (out["topic"], out["key"], out["value"]) == ("watch.reports", b"shop", value)
+    taken = feed(spark, [SourceRow(out["key"], out["value"], 6, 1100, out["headers"])])
+    (record,) = [
+        msgspec.json.decode(row["value"]) for row in taken if row["topic"] != "job.buckets"
+    ]
+    assert (record["asset"], record["votes"][0]["reported_at"]) == ("shop", 1000)
+
+
+def test_nothing_is_forwarded_again_while_the_log_is_read_again() -> None:
+    rules = {BUCKET: dump_rule(seeded(1).scenario)}
+    start = EpochStart(quiet={str(BUCKET): 5})
+    spark = TwsTester(TallyProcessor(Plan("", 2, {"watch": 4}, rules, start)))
+    value = encode_report(Report(ELSEWHERE, "w1", "bad"))
+    rows = [SourceRow(ELSEWHERE.encode(), value, at, 1000 + at, None) for at in (5, 6)]
+    (out,) = feed(spark, rows)
+    assert forwarded_from(_load_headers(out["headers"])) == (0, 6)
 
 
 def test_heartbeats_come_on_ticks_at_most_each_second() -> None:

@@ -20,6 +20,7 @@ from domain.records import (
     Command,
     DeadLetter,
     Leave,
+    Misrouted,
     Mute,
     Record,
     Refusal,
@@ -513,11 +514,19 @@ def test_every_reason_is_given_by_one_layer_or_another():
     "value",
     [report(), report(',"reported_at":-1'), leave(), command(), command(',"until":-1')],
 )
-def test_a_record_that_is_not_on_its_keys_partition_is_refused(value):
+def test_a_record_that_is_not_on_its_keys_partition_is_misrouted_or_refused(value):
     right = partition_of(b"shop", 4)
     assert decode_placed(b"shop", value, NOW, right, 4) == read(value)
     wrong = decode_placed(b"shop", value, NOW, (right + 1) % 4, 4)
-    assert wrong == Unreadable("wrong-partition")
+    if isinstance(read(value), Command | Refusal):
+        assert wrong == Unreadable("wrong-partition")
+    else:
+        assert isinstance(wrong, Misrouted)
+        assert wrong.record == read(value)
+        assert (wrong.fault.expected, wrong.fault.given) == (
+            f"partition {right}",
+            f"partition {(right + 1) % 4}",
+        )
 
 
 @pytest.mark.parametrize("value", [encode_tick(), b"{", None])

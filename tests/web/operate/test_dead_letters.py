@@ -34,6 +34,7 @@ from domain.records import MAX_VOTERS
 from streaming.fold.rules import dump_rule
 from support.web.web_fixtures import error_of, make_user
 from support.web.world import World
+from wire.forward import forward_headers
 from wire.partitioner import partition_of
 
 pytestmark = pytest.mark.django_db
@@ -347,7 +348,8 @@ def test_a_rule_of_an_earlier_fold_refuses_what_it_always_did(world, settings, t
 def test_the_right_partition_is_told(world, admin):
     wrong = (partition_of(b"shop", 4) + 1) % 4
     topic = world.gateway.topics.reports("attack")
-    world.gateway.producer().send_and_wait(topic, b"shop", GOOD, partition=wrong)
+    headers = forward_headers(0, 17, now_ms(), ())
+    world.gateway.producer().send_and_wait(topic, b"shop", GOOD, headers=headers, partition=wrong)
     world.write()
     page = admin.get(url(DeadLetter.objects.get())).content.decode()
     assert f"expected partition {partition_of(b'shop', 4)}, got" in page

@@ -262,7 +262,7 @@ def test_an_agent_whose_clock_is_behind_is_told_from_one_that_is_right(
     assert answer.json()["known"] == 2
     assert agents["behind"]["late"] == {
         "stale": 0, "late": 0, "silent": 3, "rare": 0, "age_ms": agents["behind"]["late"]["age_ms"],
-        "refused": 0, "doubtful": 0, "ahead_ms": None, "detail": 0,
+        "refused": 0, "doubtful": 0, "ahead_ms": None, "detail": 0, "forwarded": 0,
     }  # fmt: skip
     assert [fault["kind"] for fault in agents["behind"]["faults"]] == ["behind", "partly"]
     assert agents["right"]["faults"] == []

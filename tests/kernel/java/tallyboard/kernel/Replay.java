@@ -77,7 +77,13 @@ public final class Replay {
   }
 
   private static SourceRow row() throws IOException {
-    return new SourceRow(bytes(), bytes(), IN.readLong(), IN.readLong(), List.of());
+    return new SourceRow(bytes(), bytes(), IN.readLong(), IN.readLong(), headers());
+  }
+
+  private static List<Header> headers() throws IOException {
+    Header[] headers = new Header[IN.readInt()];
+    for (int i = 0; i < headers.length; i++) headers[i] = new Header(text(), bytes());
+    return List.of(headers);
   }
 
   private static String text() throws IOException {

@@ -122,6 +122,7 @@ final class Bucket {
     if (entry instanceof Source.Report report) report(report);
     else if (entry instanceof Source.RefusedReport refused) refuseReport(refused);
     else if (entry instanceof Source.Leave leave) leave(leave);
+    else if (entry instanceof Source.Misrouted each) lateness.add(each.agent(), Kind.FORWARDED);
     else if (entry instanceof Source.Command command) command(command);
     else if (entry instanceof Source.Change changed) switchTo(changed.rule());
     else if (entry instanceof Source.UnknownFold unknown) stop(unknown);

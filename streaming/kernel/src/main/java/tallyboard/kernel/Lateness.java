@@ -12,7 +12,7 @@ import java.util.TreeMap;
 final class Lateness {
   /** What becomes of a report; place: of how many there are, among the figures of an agent. */
   enum Kind {
-    STALE(0), LATE(1), SILENT(2), RARE(3), REFUSED(5), DOUBTFUL(6), DETAIL(7);
+    STALE(0), LATE(1), SILENT(2), RARE(3), REFUSED(5), DOUBTFUL(6), DETAIL(7), FORWARDED(9);
 
     final int place;
 
@@ -23,7 +23,7 @@ final class Lateness {
 
   /** What is told of an agent. age: the least of those stale and silent; ahead: the least. */
   private static final List<String> FIGURES = List.of("stale", "late", "silent", "rare", "age",
-      "refused", "doubtful", "detail", "ahead");
+      "refused", "doubtful", "detail", "ahead", "forwarded");
   private static final int AGE = 4, AHEAD = 8;
   private static final int MAX_AGENTS = 50;
 

@@ -56,6 +56,7 @@ final class Run implements Bucket.Out {
   private final String executor;
   private final String scenario;
   private final int partitions;
+  private final String reports;
   private final String states;
   /** Or null, where nobody looks at signatures. */
   private final Trust trust;
@@ -80,6 +81,7 @@ final class Run implements Bucket.Out {
     int slash = name.lastIndexOf('/');
     scenario = name.substring(0, slash);
     partitions = plan.partitionsOf(scenario);
+    reports = plan.prefix() + scenario + ".reports";
     states = plan.prefix() + scenario + ".states";
     trust = plan.keys() == null ? null : plan.trustOf(scenario);
     suppressed = new SuppressedOutput(plan.quietOf(name));
@@ -181,8 +183,7 @@ final class Run implements Bucket.Out {
     if (row.offset() <= bucket.offset) return;
     if (suppressed.endsBefore(row.offset(), bucket.offset)) out.addAll(suppressed.release(states));
     current = row;
-    entry = Source.read(row.key(), row.value(), row.time(), bucket.partition, partitions,
-        plan.functions());
+    entry = Source.read(row, bucket.partition, partitions, plan.functions());
     if (trust != null) entry = trust.judge(entry, row);
     bucket.moveTo(row.offset(), appliedTime(row));
     goOn();
@@ -207,6 +208,7 @@ final class Run implements Bucket.Out {
 
   private void dispatch() {
     bucket.apply(entry);
+    if (entry instanceof Source.Misrouted misrouted) forward(misrouted.asset());
     if (entry instanceof Source.Tick) tick();
     else records++;
     entry = null;
@@ -226,9 +228,14 @@ final class Run implements Bucket.Out {
   public void dead(String reason) {
     dead++;
     if (suppressed.covers(bucket.offset)) return;
-    String topic = plan.prefix() + scenario + ".reports";
     String to = plan.prefix() + "dead-letters";
-    out.add(Sink.deadLetter(to, reason, topic, bucket.partition, current));
+    out.add(Sink.deadLetter(to, reason, reports, bucket.partition, current));
+  }
+
+  /** Sends the row at hand on to the partition of its asset. */
+  private void forward(String asset) {
+    if (suppressed.covers(bucket.offset)) return;
+    out.add(Forward.record(asset, reports, bucket.partition, current));
   }
 
   /** Tells of the bucket each second of ticks, also where its clock stands still, being ahead. */

@@ -14,7 +14,7 @@ import org.apache.kafka.common.utils.Utils;
 final class Source {
   /** A record of the log. `Unreadable` goes to the dead letters, `Refusal` is answered. */
   sealed interface Entry
-      permits Report, RefusedReport, Leave, Tick, Signed, Unsigned, Unreadable {}
+      permits Report, RefusedReport, Leave, Misrouted, Tick, Signed, Unsigned, Unreadable {}
 
   /** What commands something: only one of ours may have written it. */
   sealed interface Signed extends Entry
@@ -33,6 +33,9 @@ final class Source {
 
   /** ahead: as in a report. */
   record Leave(String asset, String agent, long reportedAt, long ahead) implements Entry {}
+
+  /** A report or a leave that has no key, or lies on another partition than its asset belongs to. */
+  record Misrouted(String asset, String agent) implements Entry {}
 
   /** schedule: of a `schedule` command what it asks for; task: of a `cancel` command which it ends. */
   record Command(String kind, String asset, String id, String user, String reason, String state,
@@ -73,16 +76,40 @@ final class Source {
   private Source() {}
 
   /**
-   * Reads a record that lies in `partition` of `partitions`, appended at `time` ms. functions: the
-   * rules that there are in Python.
+   * Reads a record that lies in `partition` of `partitions`. functions: the rules that there are in
+   * Python.
    */
-  static Entry read(byte[] key, byte[] value, long time, int partition, int partitions,
-      Set<String> functions) {
-    Entry entry = read(key, value, time, functions);
-    boolean keyed = entry instanceof Report || entry instanceof RefusedReport
-        || entry instanceof Leave || entry instanceof Command || entry instanceof Refusal;
-    if (keyed && Utils.toPositive(Utils.murmur2(key)) % partitions != partition) {
-      return new Unreadable("wrong-partition");
+  static Entry read(SourceRow row, int partition, int partitions, Set<String> functions) {
+    byte[] key = row.key();
+    Entry entry = read(key, row.value(), row.time(), functions);
+    boolean forwardable =
+        entry instanceof Report || entry instanceof RefusedReport || entry instanceof Leave;
+    if (!forwardable && !(entry instanceof Command || entry instanceof Refusal)) return entry;
+    boolean keyed = key != null && key.length > 0;
+    if (keyed && Utils.toPositive(Utils.murmur2(key)) % partitions == partition) {
+      return row.headers().isEmpty() ? entry : asFirstAppended(entry, row);
+    }
+    if (!forwardable || !Forward.canForward(row)) return new Unreadable("wrong-partition");
+    return misrouted(entry);
+  }
+
+  private static Misrouted misrouted(Entry entry) {
+    if (entry instanceof Report report) return new Misrouted(report.asset(), report.agent());
+    if (entry instanceof Leave leave) return new Misrouted(leave.asset(), leave.agent());
+    RefusedReport refused = (RefusedReport) entry;
+    return new Misrouted(refused.asset(), refused.agent());
+  }
+
+  /** A forwarded record without a time of its own was made when it was first appended. */
+  private static Entry asFirstAppended(Entry entry, SourceRow row) {
+    long first = Forward.firstAppendedAt(row);
+    if (first == NONE || first > row.time()) return entry;
+    if (entry instanceof Report report && report.reportedAt() == NONE) {
+      return new Report(report.asset(), report.agent(), report.state(), first, report.detail(), 0,
+          report.detailFault(), report.sunk());
+    }
+    if (entry instanceof Leave leave && leave.reportedAt() == NONE) {
+      return new Leave(leave.asset(), leave.agent(), first, 0);
     }
     return entry;
   }
@@ -123,11 +150,17 @@ final class Source {
     if (!report && !leave && !(type instanceof String && COMMANDS.contains(type))) {
       return new Unreadable("unknown-type");
     }
-    String asset = key == null ? "" : Json.utf8(key);
+    boolean keyed = key != null && key.length > 0;
+    String asset = keyed ? Json.utf8(key) : report || leave ? assetIn(data) : "";
     if (asset == null) return new Unreadable("not-utf8");
     if (!Names.ok(asset)) return new Unreadable("bad-asset");
     if (leave) return leave(asset, data, time);
     return report ? report(asset, data, document, time) : command(asset, (String) type, data);
+  }
+
+  /** Returns the asset of a record without a key, which has it in its value; empty for none. */
+  private static String assetIn(Map<?, ?> data) {
+    return data.get("asset") instanceof String asset ? asset : "";
   }
 
   private static Entry change(Map<?, ?> data, Json.Document document, Set<String> functions) {
