@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import time
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -155,6 +156,21 @@ def in_words() -> Iterator[None]:
         raise CommandError(f"{settings.TALLYBOARD.bootstrap} does not answer: {error}") from None
     except BusError as error:
         raise CommandError(str(error)) from None
+
+
+ENDS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def stop_at_signals() -> Iterator[Event]:
+    """Yield an event that SIGINT and SIGTERM set, so that each consumer leaves its group."""
+    stop = Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in ENDS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 # ---- consumption ---------------------------------------------------------------------------------

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,12 +19,23 @@ from dashboard.core.states.ingestion import BatchChanges, UnreadableSinkRecord
 from dashboard.core.states.models import EventCount
 from dashboard.operate.dead_letters.diagnosis import ADVICE, fields_of
 from dashboard.operate.dead_letters.models import DeadLetter, delete_surplus
+from dashboard.watch.agents.reports import Refusal, ingest_refusals
 from dashboard.watch.commands.models import Command
 from domain.names import MAX_NAME
-from domain.records import LETTER_REASONS
+from domain.records import (
+    COMMAND_KINDS,
+    DEAD_LETTER_REASONS,
+    LETTER_REASONS,
+    Leave,
+    Record,
+    RefusedReport,
+    Report,
+    Unreadable,
+)
+from wire.salvage import members, plain
 from wire.signature import FAULTS
 from wire.sink import MAX_DEAD_VALUE, DeadRecord, decode_dead_letter
-from wire.source import MAX_BRACKETS, MAX_TIME
+from wire.source import MAX_BRACKETS, MAX_TIME, decode_source
 from wire.topics import Topics
 
 # ---- forgeries -----------------------------------------------------------------------------------
@@ -141,6 +153,8 @@ MAX_KEY = 4_096
 # How many bytes of all headers are kept, names and values.
 MAX_HEADERS = 8_192
 MAX_NUMBER = 2**63 - 1
+COMMANDING = (*COMMAND_KINDS, "tick", "scenario", "mute", "unmute")
+"""Types of records that no agent writes."""
 # Letters queried or written in one statement.
 CHUNK = 500
 
@@ -174,7 +188,7 @@ def read_letter(message: ConsumerRecord, topics: Topics) -> DeadLetter:
         size=len(value or b""),
         whole=all_headers and not cut,
         asset=_legible(key or b""),
-        agent=_agent(value or b""),
+        agent=claimed_agent(value or b""),
         dead_partition=message.partition,
         dead_offset=message.offset,
         noted_at=message.timestamp,
@@ -198,10 +212,38 @@ def ingest_letters(letters: Iterable[DeadLetter]) -> None:
     fresh.sort(key=lambda letter: (letter.dead_partition, letter.dead_offset))
     DeadLetter.objects.bulk_create(fresh, batch_size=CHUNK, ignore_conflicts=True)
     ingest_forgeries(fresh)
+    ingest_refusals(_refusals(fresh))
     for letter in batch:
         if _dead_letter_place(letter) in known or first[_dead_letter_place(letter)] is not letter:
             _reported_again(letter)
     delete_surplus()
+
+
+def _refusals(fresh: Iterable[DeadLetter]) -> Iterator[Refusal]:
+    """Yield the records of agents among letters that are new."""
+    for letter in fresh:
+        if letter.reason in DEAD_LETTER_REASONS and letter.scenario:
+            record = decode_source(letter.record_key, letter.record_value, letter.appended_at)
+            if is_of_agent(letter.record_key, letter.record_value or b""):
+                told = letter.scenario, letter.agent, letter.reason, letter.appended_at
+                yield Refusal(*told, counted=_is_counted(letter, record))
+
+
+def is_of_agent(key: bytes | None, value: bytes) -> bool:
+    """Return whether an agent may have written a record: nobody else writes what is unreadable."""
+    record = decode_source(key, value, 0)
+    if isinstance(record, Unreadable):
+        kind = fields_of(value).get("type")
+        return kind is None or kind.value not in COMMANDING
+    return isinstance(record, Report | RefusedReport | Leave)
+
+
+def _is_counted(letter: DeadLetter, record: Record) -> bool:
+    """Return whether the fold counts a record as a refused report of its agent."""
+    if letter.reason == "wrong-partition":
+        return False
+    taken = isinstance(record, Report) and letter.reason == "unknown-state"
+    return taken or isinstance(record, RefusedReport)
 
 
 def _reported_again(letter: DeadLetter) -> None:
@@ -257,14 +299,19 @@ def _headers(headers: Headers) -> tuple[str, bool]:
     return msgspec.json.encode(kept).decode(), True
 
 
-def _agent(value: bytes) -> str:
-    """Return the agent that the value names, or "" if that cannot be read."""
+def claimed_agent(value: bytes) -> str:
+    """Return the agent that the value names, or "" if that cannot be read.
+
+    Also where an adopter's program wraps a report: in a list, in a text, behind a byte order mark.
+    """
     if value.count(b"[") + value.count(b"{") > MAX_BRACKETS:
         return ""
     try:
-        data = msgspec.json.decode(value)
+        data = msgspec.json.decode(value.removeprefix(codecs.BOM_UTF8))
+        data = msgspec.json.decode(data) if isinstance(data, str) else data
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
+        data = {"agent": plain(members(value).spans.get("agent"))}
+    data = data[0] if isinstance(data, list) and data else data
     agent = data.get("agent") if isinstance(data, dict) else None
     return _legible(agent.encode(errors="replace")) if isinstance(agent, str) else ""
 

@@ -9,14 +9,15 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from dashboard.core.common.text import isolated
-from dashboard.core.common.times import span
+from dashboard.core.common.times import DAY_MS, span
 from dashboard.core.states.caveats import of_agent
 from dashboard.core.states.filter_parser import board_url
 from dashboard.core.states.filter_terms import quoted
 from dashboard.watch.agents.faults import Fault, Kind
-from domain.records import Doubt
+from domain.names import USER_PREFIX
+from domain.records import MAX_VOTERS, Doubt
 from domain.scenario import Scenario
-from wire.source import MAX_DETAIL
+from wire.source import MAX_DETAIL, MAX_RECORD
 
 UNKNOWN_STATE = "unknown-state"
 
@@ -78,8 +79,9 @@ def _link(scenario: Scenario, agent: str, fault: Fault) -> tuple[str, str]:
 def todo_of(fault: Fault) -> str:
     """Return what to do about a fault, as a sentence."""
     if fault.kind == "refused" and fault.reason != UNKNOWN_STATE:
-        return "Fix what it sends: see its dead letters."
-    return PHRASES[fault.kind].todo
+        remedy = _remedy(fault)
+        return remedy.todo if remedy else "Fix what it sends: see its dead letters."
+    return IN_SECONDS.todo if _in_seconds(fault) else PHRASES[fault.kind].todo
 
 
 # ---- sentences of a page ------------------------------------------------------------------------
@@ -94,6 +96,50 @@ def _on(fault: Fault, scenario: Scenario) -> str:
     return on_assets(scenario, fault.assets)
 
 
+class Remedy(NamedTuple):
+    """Why whole records are refused, as the end of a sentence, and what to do."""
+
+    why: str
+    todo: str
+
+
+REMEDIES: Mapping[str, Remedy] = {
+    "unknown-type": Remedy(
+        "they have no type, or one that is none",
+        'Send one JSON object a record, with "type": "report".',
+    ),
+    "not-json": Remedy(
+        "they are not JSON", "Send one JSON object a record, without a byte order mark."
+    ),
+    "not-utf8": Remedy("they are not text in UTF-8", "Send JSON in UTF-8."),
+    "too-large": Remedy(f"they are over {MAX_RECORD:,} bytes", "Send less with each."),
+    "bad-asset": Remedy(
+        "they do not say what they are about",
+        "Give each record the asset's name as its key, or as asset in its value.",
+    ),
+    "bad-agent": Remedy(
+        "they name no agent", f'Send "agent", which must not begin with {USER_PREFIX}'
+    ),
+    "wrong-partition": Remedy(
+        "they came on a wrong partition again", "Use the partitioner murmur2_random."
+    ),
+    "too-many-agents": Remedy(
+        f"{MAX_VOTERS} other agents have votes there", "Find out why so many agents report."
+    ),
+    UNKNOWN_STATE: Remedy(
+        "they say a state that this board does not know", "Add the state, or downgrade the agent."
+    ),
+    "bad-time": Remedy("they have no valid time", "Send reported_at in Unix milliseconds."),
+    "bad-field": Remedy("a field is of the wrong kind", "See their dead letters."),
+}
+"""By the reason of their dead letters."""
+
+
+def _remedy(fault: Fault) -> Remedy | None:
+    """Return what to say of reports that no asset shows."""
+    return None if fault.assets else REMEDIES.get(fault.reason)
+
+
 def why_refused(scenario: Scenario, fault: Fault) -> str:
     """Return why reports are refused, as far as the board knows, or "".
 
@@ -101,6 +147,8 @@ def why_refused(scenario: Scenario, fault: Fault) -> str:
     """
     if not fault.reason:
         return ""
+    if remedy := _remedy(fault):
+        return remedy.why
     text = of_agent(scenario, Doubt("", fault.reason, fault.said or None, 0, 0, 0, 1)).text
     reason = text.removeprefix("its reports are refused: ")
     return f"it {reason}" if reason.startswith("says ") else reason
@@ -133,6 +181,21 @@ def _detail(scenario: Scenario, fault: Fault) -> str:
 def _flapping(scenario: Scenario, fault: Fault) -> str:
     worse = isolated(scenario.spec(fault.said).label)
     return f"Flapping{_on(fault, scenario)}: {worse} disputes a milder state"
+
+
+IN_SECONDS = Remedy("their times are in seconds", "Send reported_at in Unix milliseconds.")
+IN_SECONDS_MS = 20 * 365 * DAY_MS
+"""No clock is so far behind: a time in seconds reads as one of January 1970."""
+
+
+def _in_seconds(fault: Fault) -> bool:
+    return fault.kind == "behind" and fault.ms > IN_SECONDS_MS
+
+
+def _behind(_scenario: Scenario, fault: Fault) -> str:
+    if _in_seconds(fault):
+        return f"Its reports count for nothing: {IN_SECONDS.why}"
+    return f"Its reports come late: its clock is {_span(fault)} behind"
 
 
 def _span(fault: Fault) -> str:
@@ -170,7 +233,7 @@ PHRASES: Mapping[Kind, Phrases] = {
     ),
     "behind": Phrases(
         "late", "clock", "amber",
-        lambda _, f: f"Its reports come late: its clock is {_span(f)} behind",
+        _behind,
         "Set its clock.",
     ),
     "shorter": Phrases(
@@ -244,11 +307,12 @@ _LINES: Mapping[Kind, tuple[str, str]] = {
     ),
 }
 """What is wrong, and what to do."""
+IN_SECONDS_LINE = ("reports of {agent} count for nothing: " + IN_SECONDS.why, IN_SECONDS.todo)
 
 
 def line(scenario: Scenario, agent: str, fault: Fault) -> tuple[str, str]:
     """Return a reported fault as a banner's line: what is wrong, and what to do."""
-    what, todo = _LINES[fault.kind]
+    what, todo = IN_SECONDS_LINE if _in_seconds(fault) else _LINES[fault.kind]
     on, why = _on(fault, scenario), why_refused(scenario, fault)
     words = {
         "agent": isolated(agent),

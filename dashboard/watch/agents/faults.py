@@ -256,7 +256,7 @@ def _refused(known: AgentFacts) -> Iterator[Fault]:
         "refused",
         since=min((row.since for row in rows), default=run.since),
         assets=sum(row.assets for row in rows),
-        reason=newest.kind if newest else "",
+        reason=newest.kind if newest else known.lately.sums.reason,
         said=newest.said if newest else "",
         minutes=run.minutes,
     )

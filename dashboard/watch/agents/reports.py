@@ -64,7 +64,7 @@ AFTER_MS = MINUTE_MS
 
 SUMMED = ("stale", "late", "silent", "rare", "refused", "doubtful", "detail", "forwarded")
 LEAST = ("age", "ahead")
-MOST = ("oldest", "last")
+MOST = ("oldest", "last", "reason")
 
 
 def _adding(table: str, unit: str) -> str:
@@ -128,10 +128,44 @@ def ingest_late_reports(beats: Sequence[Heartbeat]) -> Counter[tuple[str, str]]:
         unique_fields=["bucket"],
         update_fields=["offset"],
     )
-    # In order, to avoid deadlocks.
+    _store(hours, minutes)
+    return totals
+
+
+def _store(hours: Mapping[Key, Late], minutes: Mapping[Key, Late]) -> None:
+    """Add to the sums, in order, to avoid deadlocks."""
     execute_many(LATE_HOURS, [(*key, *late) for key, late in sorted(hours.items())])
     execute_many(LATE_MINUTES, [(*key, *late) for key, late in sorted(minutes.items())])
-    return totals
+
+
+UNNAMED = "(no agent)"
+"""The agent to which refused records count that name none."""
+
+
+class Refusal(NamedTuple):
+    """A record of an agent that was refused, as its dead letter tells.
+
+    agent: as far as that can be read; reason: of DEAD_LETTER_REASONS; at: when it was appended,
+    Unix ms; counted: heartbeats count it as well.
+    """
+
+    scenario: str
+    agent: str
+    reason: str
+    at: int
+    counted: bool = False
+
+
+def ingest_refusals(refusals: Iterable[Refusal]) -> None:
+    """Count refused reports by agent, each of them once."""
+    hours: dict[Key, Late] = {}
+    minutes: dict[Key, Late] = {}
+    for each in refusals:
+        agent = each.agent if _named(each.agent) else UNNAMED
+        for sums, unit in ((hours, HOUR_MS), (minutes, MINUTE_MS)):
+            key = (each.scenario, agent, each.at // unit)
+            sums[key] = sums.get(key, NONE).plus_refused(each)
+    _store(hours, minutes)
 
 
 def newest_late_reports(beats: Iterable[Heartbeat]) -> dict[str, int]:
@@ -174,7 +208,8 @@ class Late(NamedTuple):
 
     The counts are those of a heartbeat. age, oldest: the smallest and the largest age of those
     dropped as too old and those that arrived silent, ms; ahead: the least time by which reports
-    were too far ahead, ms; 0 if there are none; last: when the newest was reported, ms.
+    were too far ahead, ms; 0 if there are none; last: when the newest was reported, ms; reason: one
+    for which reports were refused, or "".
     """
 
     stale: int = 0
@@ -189,6 +224,15 @@ class Late(NamedTuple):
     ahead: int = 0
     oldest: int = 0
     last: int = 0
+    reason: str = ""
+
+    def plus_refused(self, refusal: Refusal) -> Late:
+        """Return the sum of this and a report of which its dead letter tells."""
+        return self._replace(
+            refused=self.refused + (not refusal.counted),
+            last=max(self.last, refusal.at),
+            reason=max(self.reason, refusal.reason),
+        )
 
     def plus(self, more: LatenessReport, at: int) -> Late:
         """Return the sum of this and a heartbeat's counts."""
@@ -199,7 +243,7 @@ class Late(NamedTuple):
             "oldest": max(self.oldest, more.age),
             "last": max(self.last, at),
         }
-        return Late(**sums | bounds)
+        return self._replace(**sums | bounds)
 
     @property
     def dropped(self) -> int:
@@ -296,7 +340,8 @@ def _sums() -> dict[str, Any]:
 
 
 def _late(row: Mapping[str, Any]) -> Late:
-    return Late(*(row[f"sum_{name}"] or 0 for name in Late._fields))
+    given = {name: row[f"sum_{name}"] for name in Late._fields}
+    return Late(**{name: value for name, value in given.items() if value is not None})
 
 
 def _runs(row: Mapping[str, Any]) -> dict[str, LatePeriod]:

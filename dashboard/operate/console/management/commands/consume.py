@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Event
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -21,6 +17,7 @@ from dashboard.operate.console.kafka_tools import (
     name,
     resolve,
     seconds,
+    stop_at_signals,
     target,
     whole,
 )
@@ -28,7 +25,6 @@ from dashboard.operate.console.kafka_tools import (
 MAX_CONSUMERS = 32
 MAX_RECORDS = 10_000
 BATCH = 0.0
-ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Command(BaseCommand):
@@ -96,18 +92,6 @@ class Command(BaseCommand):
         """Print at once, also into a pipe: what is killed prints nothing later."""
         self.stdout.write(line)
         self.stdout.flush()
-
-
-@contextmanager
-def stop_at_signals() -> Iterator[Event]:
-    """Yield an event that SIGINT and SIGTERM set, so that each consumer leaves its group."""
-    stop = Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in ENDS}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def commit_every(text: str) -> float:
