@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from dashboard.board.assets.explanation import Why, dissenters, explain, flip_text, freed_text
 from dashboard.board.assets.forecast import Flip, current_of, is_unreported
+from dashboard.board.assets.similar_names import similar_names
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import Column
 from dashboard.core.common.times import HOUR_MS, exact_span
@@ -362,6 +363,9 @@ def _why(scenario: Scenario, asset: str, record: StateValue, now: int) -> dict[s
     return {
         "scenario": scenario,
         "why": why,
+        "similar": [
+            (name, asset_path(scenario.name, name)) for name in similar_names(scenario.name, asset)
+        ],
         "beneath": beneath_of(scenario, record),
         "flips": _flips(why),
         "freed_text": freed_text(why.freed) if why.freed else "",
