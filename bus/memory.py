@@ -65,13 +65,16 @@ class _Sent:
 
 @dataclass(frozen=True, slots=True)
 class MemoryBatches:
-    """The records of a partition as batches."""
+    """The records of a partition, from its first offset on, as batches."""
 
     records: list[ConsumerRecord]
+    first: int = 0
 
     def between(self, begin: int, end: int) -> Iterator[Batch]:
         """Yield, in order, the batches that contain offsets from `begin` up to, not including,
-        `end`."""
+        `end`. Raises BusError where `begin` is before the log's beginning."""
+        if begin < self.first:
+            raise BusError(f"offset {begin}: OFFSET_OUT_OF_RANGE")
         for one in self.records:
             if begin <= one.offset < end:
                 data = one.value or b""
@@ -131,13 +134,20 @@ class MemoryBus:
         """Yield the log of a partition, with each record as its own batch."""
         with self._changed:
             self._check()
-            yield MemoryBatches(list(self._topics[place[0]][place[1]].records))
+            part = self._topics[place[0]][place[1]]
+            yield MemoryBatches(list(part.records), part.begin)
 
     def delete(self, topic: str) -> None:
         """Delete a topic. A topic of the same name created later is a different one."""
         with self._changed:
             for kept in (self._topics, self._settings, self._ids):
                 kept.pop(topic)
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """Have a topic have so many partitions, as an admin may."""
+        with self._changed:
+            parts = self._topics[topic]
+            parts += [_Partition() for _ in range(partitions - len(parts))]
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Delete a partition's records before an offset, as retention does."""
@@ -229,13 +239,15 @@ class MemoryBus:
         """Create the missing topics. Raises TopicMismatch if a partition count differs."""
         self.wait(timeout_s)
         with self._changed:
-            for name, partitions, config in specs:
-                self._settings.setdefault(name, {**DEFAULTS, **config})
+            for spec in specs:
+                name = spec.name
+                self._settings.setdefault(name, {**DEFAULTS, **spec.config})
                 self._ids.setdefault(name, uuid.uuid4().hex)
-                made = self._topics.setdefault(name, [_Partition() for _ in range(partitions)])
-                if len(made) != partitions:
+                new = [_Partition() for _ in range(spec.partitions)]
+                made = self._topics.setdefault(name, new)
+                if not spec.fits(len(made)):
                     raise TopicMismatch(
-                        f"topic {name} has {len(made)} partitions, expected {partitions}: "
+                        f"topic {name} has {len(made)} partitions, expected {spec.partitions}: "
                         "a topic's partition count is fixed"
                     )
 

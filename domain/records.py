@@ -53,7 +53,10 @@ CAUSE_TYPES = (
     "reminder",
     "purge-after",
 )
-"""Every cause of a state record."""
+"""Every cause of a state record of the fold."""
+
+LOG_REPLACED = "log-replaced"
+"""The cause of a purge by the job: the asset's source topic was deleted and created again."""
 
 DEAD_LETTER_REASONS = (
     "not-utf8",

@@ -212,6 +212,12 @@ class AssetTable(Protocol):
     def positions(self) -> dict[int, int]:
         """Return the next offset to read for each partition in the table."""
 
+    def log(self) -> str:
+        """Return the id of the topic that the positions are of, "" where unknown."""
+
+    def set_log(self, log: str) -> None:
+        """Record the id of the topic."""
+
     def level(self) -> set[int]:
         """Return the partitions that have reached the end of the log."""
 

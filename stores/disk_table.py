@@ -121,6 +121,17 @@ class DiskTable:
             for (position,) in self._rows(at, "SELECT position FROM place")
         }
 
+    def log(self) -> str:
+        """Return the id of the topic that the positions are of, "" where unknown."""
+        file = self._folder / f"{self._name}.log-id"
+        return file.read_text() if file.exists() else ""
+
+    def set_log(self, log: str) -> None:
+        """Record the id of the topic."""
+        draft = self._folder / f"{self._name}.draft-id"
+        draft.write_text(log)
+        draft.replace(self._folder / f"{self._name}.log-id")
+
     def level(self) -> set[int]:
         """Return the partitions that have reached the end of the log."""
         with self._lock:

@@ -113,6 +113,7 @@ class TableFeed(TopicConsumer):
         if not edges:
             raise Unavailable(f"there is no topic {self._topic} yet")
         partitions = edges.keys() if self._assigned is None else self._assigned & edges.keys()
+        self._check_log()
         known = self.table.positions()
         for partition in partitions:
             begin, end = edges[partition]
@@ -126,6 +127,17 @@ class TableFeed(TopicConsumer):
         self._targets = {at: end for at, end in self._ends.items() if at in partitions}
         starts = {(self._topic, at): start for at, start in self._at.items()}
         return self._bus.reader(starts, gather_s=GATHER_S)
+
+    def _check_log(self) -> None:
+        """Drop what the table has of a topic that was created again. Raises BusError."""
+        present = self._bus.topic_ids([self._topic]).get(self._topic, "")
+        if self.table.log() not in ("", present):
+            log.warning(
+                "a store is of a topic that was deleted, and begins again", topic=self._topic
+            )
+            for partition in self.table.positions():
+                self.table.drop(partition)
+        self.table.set_log(present)
 
     def _look(self) -> dict[int, tuple[int, int]]:
         """Return the first and next offset of each partition. Raises BusError.

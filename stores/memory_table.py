@@ -36,6 +36,7 @@ class MemoryTable:
     def __init__(self) -> None:
         self._lock = Lock()
         self._shares: dict[int, _Share] = {}
+        self._log = ""
 
     def apply(
         self,
@@ -51,6 +52,14 @@ class MemoryTable:
                 if change.version > share.versions.get(change.key, ""):
                     _apply(share, change)
             share.position = position
+
+    def log(self) -> str:
+        """Return the id of the topic that the positions are of, "" where unknown."""
+        return self._log
+
+    def set_log(self, log: str) -> None:
+        """Record the id of the topic."""
+        self._log = log
 
     def begin(self, partition: int, position: int) -> None:
         """Set the position of a partition that is not known yet."""

@@ -188,6 +188,17 @@ class RedisTable:
         return {at: int(value) for at, value in offsets.items()}
 
     @_reaching
+    def log(self) -> str:
+        """Return the id of the topic that the positions are of, "" where unknown."""
+        value: Any = self._redis.get(f"{self._prefix}.log")
+        return value.decode() if value else ""
+
+    @_reaching
+    def set_log(self, log: str) -> None:
+        """Record the id of the topic."""
+        self._redis.set(f"{self._prefix}.log", log)
+
+    @_reaching
     def level(self) -> set[int]:
         """Return the partitions that have reached the end of the log."""
         return {at for at, value in self._places("level").items() if value == b"1"}

@@ -68,7 +68,8 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     stale, late, silent: counted since the previous heartbeat; at: the worker's own clock; mutes:
     those in force in the bucket, by agent, left out if there are none; due: a time on the bucket's
     clock before which no timer fires, 0 if none waits, None from an engine that does not say; job:
-    the one that carries the bucket, empty for the main one.
+    the one that carries the bucket, empty for the main one; log: the id of the source topic that
+    the offset is of.
 
     stale: reports older than the largest age; late: older than their agent's newest report, or than
     the asset's purge; silent: older than a vote's lifetime, taken as their agent's last word;
@@ -96,6 +97,7 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     agents: tuple[LatenessReport, ...] = ()
     due: int | None = None
     job: str = ""
+    log: str = ""
 
     @property
     def query(self) -> str:
@@ -230,7 +232,8 @@ class QueryReport(msgspec.Struct, frozen=True):
     before which the bound applies; asides: by bucket, first and last offset of quarantined records,
     which nobody reads; standby: since when another process is ready to take over (ms), 0 if none
     is; clocks_behind: by bucket, the clock of the broker that stamps its records, if it is behind
-    the job's own.
+    the job's own; replaced: the scenarios whose source topic was deleted and created again, so that
+    the query waits.
     """
 
     query: str
@@ -252,6 +255,7 @@ class QueryReport(msgspec.Struct, frozen=True):
     asides: dict[Id, tuple[tuple[Number, Number], ...]] = {}
     standby: Number = 0
     clocks_behind: dict[Id, ClockBehind] = {}
+    replaced: tuple[Id, ...] = ()
 
 
 class UnreadableJobRecord(ValueError):

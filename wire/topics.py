@@ -44,11 +44,12 @@ _STATES = {
 
 
 class Topic(NamedTuple):
-    """A topic to be created."""
+    """A topic to be created. more: whether one that is there may have more partitions."""
 
     name: str
     partitions: int
     config: Mapping[str, str]
+    more: bool = False
 
 
 class Topics:
@@ -126,6 +127,7 @@ class Topics:
             Topic(self.app_logs, 2, _LOGS),
         ]
         for scenario in scenarios:
-            topics.append(Topic(self.reports(scenario.name), scenario.partitions, _BY_AGE_STAMPED))
+            reports = Topic(self.reports(scenario.name), scenario.partitions, _BY_AGE_STAMPED)
+            topics.append(reports._replace(more=True))  # what lies there is forwarded
             topics.append(Topic(self.states(scenario.name), scenario.partitions, _STATES))
         return topics

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from domain.scenario import PythonRule, Scenario
+from streaming.fold.rules import read_rules
 from streaming.state.buckets import UNNAMED_STATE_PARTITIONS, Engine, Trigger
 from streaming.state.checkpoint import begin_epochs, raise_epoch
 from streaming.state.storage import StoragePath
@@ -159,10 +160,7 @@ def _handed_over(home: StoragePath) -> set[str]:
 def _with_python_rules(home: StoragePath) -> set[str]:
     """Return the names of scenarios whose log, as far as the Python engine knows it, holds a rule
     in Python."""
-    try:
-        stored = json.loads((home / "python" / "rules.json").read_bytes())
-    except (OSError, ValueError):
-        return set()
+    stored = read_rules(home / "python" / "rules.json").rules
     rules = [json.loads(text) for held in stored.values() for _, text in held]
     return {rule["name"] for rule in rules if rule["rule"]["kind"] == "python"}
 

@@ -51,7 +51,8 @@ class EpochStart(msgspec.Struct):
     earlier epoch: up to there only the last record of each asset is emitted; bounds: on append
     times, see domain/bounds.py; state_partitions: of its checkpoint, fixed once a batch is
     committed; versions: the epoch that its versions name, 0 for its own: it goes on with the state
-    of that one, as a restart would (streaming/job/state_partitions.py).
+    of that one, as a restart would (streaming/job/state_partitions.py); logs: by topic, the id of
+    the log that all offsets are of.
     """
 
     ask: str = ""
@@ -65,6 +66,7 @@ class EpochStart(msgspec.Struct):
     bounds: dict[str, list[Bound]] = {}
     state_partitions: int = UNNAMED_STATE_PARTITIONS
     versions: int = 0
+    logs: dict[str, str] = {}
 
     def version_epoch(self, epoch: Epoch) -> int:
         """Return the number that versions name which rest on this epoch."""
@@ -115,6 +117,15 @@ def divide(epoch: Epoch, state_partitions: int) -> None:
     if start.state_partitions != state_partitions:
         start.state_partitions = state_partitions
         _rewrite(epoch, start)
+
+
+def name_logs(epoch: Epoch, logs: Mapping[str, str]) -> EpochStart:
+    """Have an epoch's offsets be of these logs, by topic. Raises UnreadableStart and OSError."""
+    start = _read(epoch)
+    if start.logs != logs:
+        start.logs = dict(logs)
+        _rewrite(epoch, start)
+    return start_of(epoch)
 
 
 def _rewrite(epoch: Epoch, start: EpochStart) -> None:
@@ -186,14 +197,23 @@ STALL_S = 10.0
 
 class LoggedEpoch(NamedTuple):
     """What the log shows of a bucket: the highest epoch, and the last offset that a record rests
-    on."""
+    on.
+
+    log: the id of the source topic that its newest heartbeat names, empty where none does.
+    """
 
     epoch: int = 0
     offset: int = -1
+    log: str = ""
 
-    def with_(self, epoch: int, offset: int) -> LoggedEpoch:
-        """Return it with another record."""
-        return LoggedEpoch(max(self.epoch, epoch), max(self.offset, offset))
+    def with_(self, epoch: int, offset: int, log: str = "") -> LoggedEpoch:
+        """Return it with another record. log: where it is a heartbeat."""
+        return LoggedEpoch(max(self.epoch, epoch), max(self.offset, offset), log or self.log)
+
+    def is_of(self, logs: Mapping[str, str], topics: Topics, bucket: str) -> bool:
+        """Return whether the offset may be of the log that the bucket reads now."""
+        topic = topics.reports(BucketId.parse(bucket).scenario)
+        return not self.log or logs.get(topic, self.log) == self.log
 
 
 def rise(
@@ -222,8 +242,9 @@ def rise(
         return _first(epoch, highest) if lost else ""
     shown = shown if lost else shown_by_log(bus, topics, scenarios)
     raise_floor(home, highest_of(shown))
-    quiet = {name: each.offset for name, each in shown.items()}
-    risen = begin(home, lambda _number, _into: EpochStart(at=clock(), quiet=quiet))
+    logs = bus.topic_ids([topics.reports(name) for name in scenarios])
+    quiet = {name: each.offset for name, each in shown.items() if each.is_of(logs, topics, name)}
+    risen = begin(home, lambda _number, _into: EpochStart(at=clock(), quiet=quiet, logs=logs))
     what = "is lost" if lost else f"is an old copy, of epoch {epoch.number}"
     what = "was another job's for some scenario" if moved else what
     again = f"it is read again in epoch {risen.number}"
@@ -270,6 +291,15 @@ def shown_by_log(bus: Bus, topics: Topics, scenarios: Collection[str]) -> dict[s
     return shown
 
 
+def shown_assets(bus: Bus, topic: str) -> list[str]:
+    """Return the assets that a topic of states shows: it is read whole. Raises BusError."""
+    shown: dict[str, bool] = {}
+    for message in messages_within(bus, bus.offsets([topic]), STALL_S):
+        if _version_of(message) is not None:
+            shown[(message.key or b"").decode(errors="replace")] = message.value is not None
+    return sorted(asset for asset, there in shown.items() if there)
+
+
 def shown_by_heartbeats(
     bus: Bus, topics: Topics, scenarios: Collection[str]
 ) -> dict[str, LoggedEpoch]:
@@ -278,7 +308,7 @@ def shown_by_heartbeats(
     for beat in heartbeats(bus, topics):
         if beat.scenario in scenarios:
             shown[beat.bucket] = shown.get(beat.bucket, LoggedEpoch()).with_(
-                beat.epoch, beat.offset
+                beat.epoch, beat.offset, beat.log
             )
     return shown
 

@@ -44,6 +44,7 @@ class Plan:
             "seeds": self.start.seeds,
             "quiet": self.start.quiet,
             "bounds": self.start.bounds,
+            "logs": self.start.logs,
             "keys": self.keys,
             "job": self.job,
         }

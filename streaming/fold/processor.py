@@ -29,6 +29,7 @@ from streaming.state.store import BucketAssets, TimerStore
 from wire.forward import forward_headers
 from wire.job import Heartbeat, LatenessReport, encode
 from wire.keys import KeyFile
+from wire.partitioner import partition_of
 from wire.signature import Trust
 from wire.sink import DeadRecord, encode_dead_letter, encode_headers, encode_state
 from wire.source import decode_placed
@@ -54,12 +55,13 @@ class SourceRow(NamedTuple):
 
 
 class SinkRow(NamedTuple):
-    """A record for a sink topic. headers: JSON, or None."""
+    """A record for a sink topic. headers: JSON, or None; partition: None: the key's."""
 
     key: bytes | None
     value: bytes | None
     headers: str | None
     topic: str
+    partition: int | None = None
 
 
 class Meta(NamedTuple):
@@ -119,7 +121,7 @@ class TallyProcessor(StatefulProcessor):
         records = _in_order(rows)
         out = self.run(BucketId.parse(key[0]), records)
         if out:
-            yield pd.DataFrame(out, columns=list(SinkRow._fields))
+            yield pd.DataFrame(out, columns=list(SinkRow._fields)).astype({"partition": "Int32"})
 
     def close(self) -> None:
         """Do nothing, as nothing is held open."""
@@ -251,11 +253,12 @@ class _Run:
         return SinkRow(key, value, _dump_headers(headers), self._topics.dead_letters)
 
     def _forwarded(self, asset: str, row: SourceRow) -> SinkRow:
-        """Return a misrouted record with its asset as the key, by which it finds its partition."""
+        """Return a misrouted record with its asset as the key, for its partition."""
         own = _load_headers(row.headers)
         headers = forward_headers(self._id.partition, row.offset, row.time, own)
-        topic = self._topics.reports(self._id.scenario)
-        return SinkRow(asset.encode(), row.value, _dump_headers(headers), topic)
+        topic, key = self._topics.reports(self._id.scenario), asset.encode()
+        right = partition_of(key, self._partitions)
+        return SinkRow(key, row.value, _dump_headers(headers), topic, right)
 
     def _tick(self, time: int) -> None:
         """Send a heartbeat of the bucket each second of ticks, even while its clock is ahead.
@@ -292,6 +295,7 @@ class _Run:
             silent=bucket.lateness.total("silent"),
             agents=tuple(LatenessReport(*row) for row in bucket.lateness.rows()),
             job=self._plan.job,
+            log=self._plan.start.logs.get(self._topics.reports(self._id.scenario), ""),
         )
 
     def meta(self, slot: int, waiting: int) -> Meta:

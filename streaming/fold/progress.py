@@ -81,6 +81,7 @@ class ProgressReporter:
         self.bounds: Mapping[str, Sequence[Bound]] = {}
         self.asides: Mapping[str, Sequence[QuarantinedRange]] = {}
         self.clocks_behind: Mapping[str, ClockBehind] = {}
+        self.replaced: Sequence[str] = ()
         self._standby = 0
         self._folder: StoragePath | None = None
         self._checkpoint: Checkpoint | None = None
@@ -172,6 +173,7 @@ class ProgressReporter:
             asides={name: tuple(held) for name, held in self.asides.items()},
             standby=self._standby,
             clocks_behind=dict(self.clocks_behind),
+            replaced=tuple(self.replaced),
         )
         try:
             self._producer.send(self._topic, self._query.encode(), encode(record))

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import msgspec
 from pyspark.sql import functions as sql
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from streaming.fold.epochs import EARLIEST
 from streaming.fold.plan import HANDED_OUT, Plan
@@ -41,6 +41,7 @@ SINK_ROWS = StructType(
         StructField("value", BinaryType()),
         StructField("headers", StringType()),
         StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
     ]
 )
 
@@ -105,7 +106,7 @@ def through_python(source: DataFrame, processor: StatefulProcessor) -> DataFrame
         processor, outputStructType=SINK_ROWS, outputMode="Update", timeMode="None"
     )
     return records.select(
-        "key", "value", sql.from_json("headers", _HEADERS).alias("headers"), "topic"
+        "key", "value", sql.from_json("headers", _HEADERS).alias("headers"), "topic", "partition"
     )
 
 
@@ -224,10 +225,13 @@ def start(
             plan = handed_out(spark, plan)
         if trigger != "real-time":
             stream = stream.coalesce(int(readers))
-        records = _through(rows(stream, keys), plan, engine, trigger)
+        read = rows(stream, keys)
+        if only_to:  # a rehearsal leaves out partitions that it knows no bucket of
+            read = read.where(sql.col("bucket").isNotNull())
+        records = _through(read, plan, engine, trigger)
         sink = "kafka"
     if only_to:
-        records = records.withColumn("topic", sql.lit(only_to))
+        records = records.withColumn("topic", sql.lit(only_to)).drop("partition")
     writer = _writer(records, settings, sink, engine, checkpoint)
     writer.trigger(**_trigger(trigger, settings))
     with _STARTING:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -180,6 +180,28 @@ log = logging.getLogger("streaming.fold.rules")
 RuleRecord = tuple[int, str]
 
 
+class StoredRules(NamedTuple):
+    """What the file of Rules holds: the rules by partition, and the ids of the logs by topic."""
+
+    rules: Mapping[str, list[RuleRecord]]
+    logs: Mapping[str, str] = {}
+
+    def of(self, place: TopicPartition) -> list[RuleRecord]:
+        """Return the rules of a partition, oldest first."""
+        return self.rules.get(f"{place[0]}/{place[1]}", [])
+
+
+def read_rules(path: StoragePath) -> StoredRules:
+    """Return what the file of Rules holds; nothing where it cannot be read."""
+    try:
+        stored = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return StoredRules({})
+    if "rules" not in stored:  # as an earlier release wrote it
+        return StoredRules(stored)
+    return StoredRules(stored["rules"], stored["logs"])
+
+
 class Rules:
     """Every scenario record of the source topics, kept in a file next to the checkpoints.
 
@@ -206,27 +228,31 @@ class Rules:
         From then on `newest` has the offset of each partition's last rule. Returns the first rule
         that each partition's log holds, as JSON. Raises BusError and UnknownFoldVersion.
         """
-        edges = self._bus.offsets(self._topics.reports(name) for name in scenarios)
-        known = self._known(edges)
+        sources = {self._topics.reports(name): one for name, one in scenarios.items()}
+        edges = {
+            place: edge
+            for place, edge in self._bus.offsets(sources).items()
+            if place[1] < sources[place[0]].partitions
+        }
+        logs = self._bus.topic_ids(sources)
+        known = self._known(edges, logs)
         unknown = {place: edges[place] for place in edges if place not in known}
         scanned = scan(self._bus, self._topics, unknown, self._ring)
         records = {**known, **scanned}
         self._append(records, scenarios)
-        self._save(records)
+        self._save(records, logs)
         self.newest = {self._bucket(place): held[-1][0] for place, held in records.items()}
         return {self._bucket(place): held[0][1] for place, held in records.items()}
 
     def _known(
-        self, edges: Mapping[TopicPartition, tuple[int, int]]
+        self, edges: Mapping[TopicPartition, tuple[int, int]], logs: Mapping[str, str]
     ) -> dict[TopicPartition, list[RuleRecord]]:
-        """Return what the file knows, without records that the log has lost since."""
-        try:
-            stored = json.loads(self._path.read_bytes())
-        except (OSError, ValueError):
-            return {}
-        known = {}
+        """Return what the file knows of these logs, without records that they have lost since."""
+        stored, known = read_rules(self._path), {}
         for place, (begin, end) in edges.items():
-            held = [(int(at), text) for at, text in stored.get(f"{place[0]}/{place[1]}", [])]
+            if stored.logs.get(place[0], logs.get(place[0])) != logs.get(place[0]):
+                continue
+            held = [(int(at), text) for at, text in stored.of(place)]
             if held and held[-1][0] < end:
                 known[place] = [(at, text) for at, text in held if at >= begin]
         return known
@@ -262,9 +288,11 @@ class Rules:
             if signer.in_time(place.timestamp):
                 return place
 
-    def _save(self, records: Mapping[TopicPartition, list[RuleRecord]]) -> None:
-        data = {f"{topic}/{partition}": held for (topic, partition), held in records.items()}
-        self._path.write_whole(json.dumps(data).encode())
+    def _save(
+        self, records: Mapping[TopicPartition, list[RuleRecord]], logs: Mapping[str, str]
+    ) -> None:
+        rules = {f"{topic}/{partition}": held for (topic, partition), held in records.items()}
+        self._path.write_whole(json.dumps({"logs": dict(logs), "rules": rules}).encode())
 
     def _bucket(self, place: TopicPartition) -> BucketId:
         return BucketId(self._topics.scenario_of(place[0]) or "", place[1])
@@ -275,11 +303,7 @@ def rule_before(path: StoragePath, place: TopicPartition, offset: int) -> str | 
 
     None: the log's first.
     """
-    try:
-        stored = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    held = stored.get(f"{place[0]}/{place[1]}", [])
+    held = read_rules(path).of(place)
     return next((text for at, text in reversed(held) if at < offset), None)
 
 

@@ -91,7 +91,8 @@ class Driver:
     def _cluster_of(self, sharing: EngineAssignment) -> Cluster:
         def needed() -> int:
             trigger = self._settings.effective_trigger
-            return slots(sharing.shares, trigger, sharing.state_partitions)
+            needed = slots(sharing.shares, trigger, sharing.state_partitions)
+            return needed + self._planner.surplus_partitions
 
         return Cluster(self._spark, self._settings.spark_master or "", needed)
 
@@ -133,7 +134,8 @@ class Driver:
         """Carry out new requests. Return whether what runs is to end for one, or for another job
         that carries its scenarios."""
         ends = self._requests.carry_out()
-        return ends or (self._report.running and self._planner.gives_way)
+        changed = self._planner.gives_way or self._planner.sources_changed
+        return ends or (self._report.running and changed)
 
     def run_once(self) -> None:
         """Run the query until it is due to end. Raises what ended it."""
@@ -276,6 +278,7 @@ class Driver:
     def close(self) -> None:
         """Stop the ticks, and close the queue of requests and the report."""
         self._planner.stop_ticks()
+        self._planner.stop_watch()
         self._requests.close()
         self._queue.close()
         if self._stop.is_set():

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("streaming.job.launch")
 
 LOOK_S = 0.02
+# Slots for partitions that somebody adds to a source topic; one at rest costs nothing.
+SPARE = 16
 # How long Kafka is not asked again where it has refused.
 REFUSED_S = 2.0
 # How long Kafka may take to say which cluster it is, while nothing waits for that.
@@ -95,7 +97,7 @@ class Job:
         if not self._settings.one_machine:
             with suppress(KeysProblem):  # the driver says so, and waits
                 KeyFile(self._settings.command_keys_file).made()  # executors look for it at once
-        return start_session(self._settings, self._room, role=self._scratch)
+        return start_session(self._settings, self._room + SPARE, role=self._scratch)
 
     def _slots(self) -> int:
         """Return how many tasks are to run at once. What is kept at a URL says so only later."""

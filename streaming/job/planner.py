@@ -6,19 +6,27 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from bus.base import Bus, TopicPartition
-from streaming.fold.epochs import EpochStart, bound, rise, start_of
+from streaming.fold.epochs import EpochStart, bound, name_logs, rise, start_of
 from streaming.fold.plan import Plan
 from streaming.fold.progress import ProgressReporter
+from streaming.fold.rules import dump_rule
 from streaming.fold.workload import Workload, now_ms
 from streaming.job.claims import Claims
+from streaming.job.sources import SourceWatch, check
 from streaming.job.sources import bound as bound_topics
-from streaming.job.sources import check
 from streaming.job.state_partitions import StatePartitions
 from streaming.job.ticks import BrokerClocks, Ticker, TimerWatch
 from streaming.requests.rebuild import StateRebuild
 from streaming.state import quarantine
 from streaming.state.buckets import BucketId, in_log, known, merged, remember
-from streaming.state.checkpoint import Epoch, folders_beside, gaps, positions
+from streaming.state.checkpoint import (
+    Epoch,
+    LogReplaced,
+    check_logs,
+    folders_beside,
+    gaps,
+    positions,
+)
 from streaming.state.identity import claim
 
 if TYPE_CHECKING:
@@ -51,9 +59,12 @@ class Planner:
         self._report, self._rebuilds = report, rebuilds
         self.starts = quarantine.Starts(workload.home)
         self.unbounded: list[str] = []
+        self.surplus: list[str] = []
+        self.surplus_partitions = 0
         self.beginning = ""
         self.shortened: list[str] = []
         self._ticker: Ticker | None = None
+        self._sources: SourceWatch | None = None
         self._compared = False
         job = workload.settings.job
         self._claims = Claims(bus, workload.topics, job, now_ms)
@@ -70,21 +81,47 @@ class Planner:
         rules = self._workload.append_rules(self._report)
         places = {self._workload.source(bucket) for bucket in rules}
         self._start_ticks(places)
+        surplus = self._surplus()
         self._rise(moved=moved)
         self._rebuilds.carry_out(self._workload.scenarios)
         epoch = self._divided.settle()
-        start = self._start(epoch)
+        start = self._of_present_logs(epoch, self._start(epoch))
         self._report.epoch = start.version_epoch(epoch)
-        plan = self._plan(epoch, start, rules)
+        plan = self._plan(epoch, start, rules | surplus)
         self._set_aside(epoch, start)
         reached = self._reached(epoch, start)
         edges = self._bus.offsets({topic for topic, _ in reached})
+        places |= {self._workload.source(bucket) for bucket in surplus}
+        self._watch_sources()
         return Planned(plan, epoch, gaps(reached, edges, places))
+
+    def _surplus(self) -> dict[BucketId, str]:
+        """Return the partitions of source topics beyond those of their scenarios, each with a rule.
+
+        Nothing belongs there: reports are forwarded, and commands refused. Raises BusError.
+        """
+        workload = self._workload
+        counts = {n: self._bus.partitions(workload.topics.reports(n)) for n in workload.scenarios}
+        self.surplus_partitions = sum(
+            max(0, counts[name] - scenario.partitions)
+            for name, scenario in workload.scenarios.items()
+        )
+        self.surplus = [
+            f"{workload.topics.reports(name)} has {counts[name]} partitions, and {name} has "
+            f"{scenario.partitions}: what lies on the others is forwarded"
+            for name, scenario in sorted(workload.scenarios.items())
+            if counts[name] > scenario.partitions
+        ]
+        return {
+            BucketId(name, at): dump_rule(scenario)
+            for name, scenario in workload.scenarios.items()
+            for at in range(scenario.partitions, counts[name])
+        }
 
     @property
     def notes(self) -> list[str]:
         """What an admin is to know of the topics and the checkpoint, in words."""
-        return [*self.unbounded, *filter(None, [self._divided.refusal])]
+        return [*self.unbounded, *self.surplus, *filter(None, [self._divided.refusal])]
 
     def ensure_topics(self) -> None:
         """Make the missing topics. Raises BusError, also where a source topic's settings are
@@ -132,6 +169,23 @@ class Planner:
             "at its start: have it read again from a snapshot (Replay)"
         )
         return [words]
+
+    def _watch_sources(self) -> None:
+        """Look at the source topics from now on. Raises BusError."""
+        self.stop_watch()
+        self._sources = SourceWatch(self._bus, self._workload.source_topics())
+        self._sources.start()
+
+    def stop_watch(self) -> None:
+        """Look at the source topics no more."""
+        if self._sources is not None:
+            self._sources.stop()
+            self._sources = None
+
+    @property
+    def sources_changed(self) -> bool:
+        """Whether the query is to be planned anew, as a source topic is another than it was."""
+        return self._sources is not None and self._sources.changed
 
     @property
     def gives_way(self) -> bool:
@@ -210,6 +264,22 @@ class Planner:
         remember(folder, start.bounds)
         self._report.bounds = start.bounds
         return start
+
+    def _of_present_logs(self, epoch: Epoch, start: EpochStart) -> EpochStart:
+        """Return how an epoch begins, with the ids of the logs that its offsets are of.
+
+        Raises BusError, OSError and, where a log is another one now, LogReplaced.
+        """
+        present = self._bus.topic_ids(self._workload.source_topics())
+        self._report.replaced = ()
+        if positions(epoch.path) or start.offsets or start.quiet:
+            try:
+                check_logs(start.logs, present)
+            except LogReplaced as problem:
+                of_topic = self._workload.topics.scenario_of
+                self._report.replaced = tuple(of_topic(topic) or "" for topic in problem.topics)
+                raise
+        return name_logs(epoch, {**start.logs, **present})
 
     def _set_aside(self, epoch: Epoch, start: EpochStart) -> None:
         """Set aside what ended the last starts, if they got nowhere. Raises BusError, OSError."""

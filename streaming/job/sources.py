@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable
 
 from bus.base import Bus, BusError
@@ -16,6 +17,44 @@ EXPECTED = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete
 
 class WrongSetting(BusError):
     """A source topic that exists with another setting than the job needs; a line for each."""
+
+
+# How often a running query's source topics are looked at.
+LOOK_S = 2.0
+
+
+class SourceWatch:
+    """Notices that source topics are others than those with which a query was started: a topic has
+    another id, or another number of partitions."""
+
+    def __init__(self, bus: Bus, topics: Iterable[str], every_s: float | None = None) -> None:
+        """Look once. Raises BusError."""
+        self._bus, self._topics, self._every_s = bus, sorted(topics), every_s or LOOK_S
+        self._begun = self._look()
+        self._stop = threading.Event()
+        self.changed = False
+        self._thread = threading.Thread(target=self._run, name="source-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; a look that is under way ends by itself."""
+        self._stop.set()
+
+    def _look(self) -> tuple[dict[str, str], dict[str, int]]:
+        counts = {topic: self._bus.partitions(topic) for topic in self._topics}
+        return self._bus.topic_ids(self._topics), counts
+
+    def _run(self) -> None:
+        while not self.changed and not self._stop.wait(self._every_s):
+            try:
+                self.changed = self._look() != self._begun
+            except BusError as error:
+                log.debug("the source topics cannot be looked at: %s", error)
+        if self.changed:
+            log.warning("a source topic was changed: the query is started again")
 
 
 def check(bus: Bus, topics: Iterable[str], bootstrap: str) -> None:

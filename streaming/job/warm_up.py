@@ -9,7 +9,6 @@ query emits goes to a topic that nobody reads.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shutil
@@ -25,6 +24,7 @@ from streaming.fold import query as fold_query
 from streaming.fold.assignment import Shares, trigger_of
 from streaming.fold.epochs import EpochStart, start_of
 from streaming.fold.plan import Plan
+from streaming.fold.rules import read_rules
 from streaming.state.buckets import BucketId, Engine
 from streaming.state.checkpoint import current_epoch, positions
 from streaming.state.storage import LocalPath, StoragePath
@@ -172,10 +172,9 @@ def _link_one(path: Path, target: Path) -> None:
 def first_rules(path: StoragePath, topics: Topics) -> dict[BucketId, str]:
     """Return each bucket's first rule, as the leader has written them down. Raises BusError where
     it has written none yet."""
-    try:
-        stored = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise BusError(f"no rules to rehearse with yet: {error}") from None
+    stored = read_rules(path).rules
+    if not stored:
+        raise BusError("no rules to rehearse with yet")
     places = {tuple(name.rsplit("/", 1)): held for name, held in stored.items() if held}
     return {
         BucketId(topics.scenario_of(topic) or "", int(at)): held[0][1]

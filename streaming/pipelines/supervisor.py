@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bus.base import Bus, BusError
+from streaming.fold.epochs import name_logs, start_of
 from streaming.fold.query import end_of
 from streaming.fold.workload import now_ms
 from streaming.job.ticks import Ticker
@@ -27,6 +28,7 @@ from streaming.spark.restart_policy import Verdict, judge
 from streaming.spark.run_loop import RunLoop
 from streaming.state.checkpoint import (
     Epoch,
+    check_logs,
     current_epoch,
     drop_uncommitted,
     gaps,
@@ -127,6 +129,11 @@ class PipelineSupervisor:
         reached = positions(epoch.path)
         edges = self._bus.offsets(places.topics)
         lost = gaps(reached, edges, set(edges))
+        present = self._bus.topic_ids(places.topics)
+        known = start_of(epoch).logs
+        if reached:
+            check_logs(known, present)
+        name_logs(epoch, {**known, **present})
         self._figures.reached |= {at: offset for at, offset in reached.items() if at in edges}
         session = queries.session_for(self._spark, self._pipeline)
         letters = self._topics.dead_letters

@@ -91,10 +91,11 @@ class Memory(msgspec.Struct):
 
     under_way: asks that were accepted, and whose end is still to be reported; batch_queries: those
     of them that run in parallel with the query; rebuild: the one that the query has not caught up
-    with.
+    with; log: the id of the control topic.
     """
 
     next_offset: int | None = None
+    log: str = ""
     stopped: Stopped | None = None
     under_way: list[Control] = msgspec.field(default_factory=list)
     batch_queries: list[Control] = msgspec.field(default_factory=list)
@@ -161,12 +162,16 @@ class RequestQueue:
         self._next_try = monotonic() + TRY_AGAIN_S
         try:
             begin, _ = self._bus.offsets([self._topic], REACH_S)[self._topic, 0]
+            log = self._bus.topic_ids([self._topic], REACH_S)[self._topic]
         except AccessRefused as refusal:
             queue_log.warning("requests are not read: %s", refusal)
             return None
         except (BusError, KeyError) as error:
             queue_log.debug("%s cannot be read yet: %r", self._topic, error)
             return None
+        if self._memory.log not in ("", log):  # its offsets are of a topic that was deleted
+            self._memory.next_offset = None
+        self._memory.log = log
         start = self._memory.next_offset
         self._reader = self._bus.reader({(self._topic, 0): begin if start is None else start})
         return self._reader

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from bus.base import Bus, TopicPartition
+from bus.base import Bus, TopicPartition, Unavailable
 from domain.fold import Bucket
+from domain.records import LOG_REPLACED, Cause, Tombstone
 from domain.scenario import Scenario
+from domain.version import Version
 from streaming.fold.assignment import AssignmentRefused
 from streaming.fold.epochs import (
     EARLIEST,
@@ -22,12 +24,14 @@ from streaming.fold.epochs import (
     begin,
     heartbeats,
     highest_of,
+    shown_assets,
     shown_by_log,
     start_of,
 )
 from streaming.fold.rules import dump_rule, rule_before
 from streaming.requests.queue import RequestQueue
 from streaming.state.buckets import Bounds, BucketId, Engine, in_log, known, merged
+from streaming.state.buckets import forget as forget_bounds
 from streaming.state.checkpoint import (
     Epoch,
     current_epoch,
@@ -36,9 +40,11 @@ from streaming.state.checkpoint import (
     positions,
     raise_floor,
 )
+from streaming.state.quarantine import forget as forget_asides
 from streaming.state.restore import check_place, read_snapshot, write_initial_state
 from streaming.state.storage import StoragePath
 from wire.job import AHEAD_MS, AskStep, Control
+from wire.sink import encode_headers
 from wire.snapshot import DamagedSnapshot, Emitted, FileName, open_snapshot
 from wire.source import MAX_TIME
 from wire.topics import Topics
@@ -46,6 +52,8 @@ from wire.topics import Topics
 log = logging.getLogger("streaming.requests.rebuild")
 
 PREPARED = "prepared"
+# How long Kafka may take for the purges of states whose log is gone.
+UNSENT_S = 300.0
 
 
 class StartPosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -159,13 +167,59 @@ class StateRebuild:
             return
         try:
             edges, ready = self._check(ask, scenarios), self._prepared(ask)
-            epoch = begin(self._home, lambda _number, into: self._start(ask, edges, ready, into))
+            self._withdraw_lost(scenarios)
+            logs, new = self._logs(scenarios), self._replaced(scenarios)
+            epoch = begin(
+                self._home, lambda _number, into: self._start(ask, edges, ready, into, logs, new)
+            )
         except AssignmentRefused as refused:
             self._queue.answer(ask, "refused", str(refused))
             return
         with suppress(OSError):
             (self._home / PREPARED).delete()
         log.info("%s by %s: epoch %d begins", ask.action, ask.user or "somebody", epoch.number)
+
+    def _withdraw_lost(self, scenarios: Mapping[str, Scenario]) -> None:
+        """Purge the states that rest on a log which is gone, in an epoch below the coming one.
+
+        What the new log holds comes above them; of what it does not hold nobody says anything any
+        more. Raises BusError, OSError.
+        """
+        gone = self._replaced(scenarios)
+        if not gone:
+            return
+        number = next_epoch(self._home).number
+        cause = Cause(LOG_REPLACED, 0, 0, self._clock())
+        producer = self._bus.producer()
+        try:
+            for name in gone:
+                for asset in shown_assets(self._bus, self._topics.states(name)):
+                    headers = encode_headers(Tombstone(asset, Version(number, 0, 0), cause))
+                    key = asset.encode()
+                    producer.send(self._topics.states(name), key, None, headers=headers)
+            if unsent := producer.flush(UNSENT_S):
+                raise Unavailable(f"{unsent} purges of lost states were not sent")
+        finally:
+            producer.close()
+        raise_floor(self._home, number)
+        forget_bounds(self._home.parent, gone)
+        forget_asides(self._home.parent, gone)
+
+    def _replaced(self, scenarios: Mapping[str, Scenario]) -> list[str]:
+        """Return the scenarios whose source topic is another one than that of the epoch. Raises
+        BusError."""
+        known = _known(current_epoch(self._home)).logs
+        present = self._logs(scenarios)
+        topics = {name: self._topics.reports(name) for name in scenarios}
+        return [
+            name
+            for name, topic in topics.items()
+            if topic in known and known[topic] != present.get(topic)
+        ]
+
+    def _logs(self, scenarios: Mapping[str, Scenario]) -> dict[str, str]:
+        """Return the ids of the source topics. Raises BusError."""
+        return self._bus.topic_ids([self._topics.reports(name) for name in scenarios])
 
     def under_way(self, epoch: Epoch) -> bool:
         """Return whether the query is still reading its log again."""
@@ -204,6 +258,7 @@ class StateRebuild:
         """
         parameters = _parameters_of(ask)
         topics = [self._topics.reports(name) for name in scenarios]
+        new = self._replaced(scenarios)
         edges = {self._name(at): edge for at, edge in self._bus.offsets(topics).items()}
         for what in ("buckets", "bounds"):
             if strange := sorted(getattr(parameters, what).keys() - edges.keys()):
@@ -220,6 +275,10 @@ class StateRebuild:
                 raise AssignmentRefused(
                     f"{name}: offset: expected {first} to {end}, as the log is, got {place.offset}"
                 )
+            if place.snapshot and BucketId.parse(name).scenario in new:
+                raise AssignmentRefused(
+                    f"{name}: snapshot: expected none, as it is of the topic that was deleted"
+                )
             if place.snapshot:
                 self._check_file(name, place)
             elif ask.action == "rebuild" and (place.offset > 0 or first > 0):
@@ -234,11 +293,27 @@ class StateRebuild:
 
     # ---- how the epoch begins -------------------------------------------------------------------
 
-    def _start(self, ask: Control, edges: Edges, ready: Prepared, into: StoragePath) -> EpochStart:
-        """Return how the epoch begins; the states that were prepared move there."""
+    def _start(
+        self,
+        ask: Control,
+        edges: Edges,
+        ready: Prepared,
+        into: StoragePath,
+        logs: Mapping[str, str],
+        new: Collection[str],
+    ) -> EpochStart:
+        """Return how the epoch begins; the states that were prepared move there.
+
+        logs: the ids of the source topics; new: the scenarios that have another one than before.
+        """
         places, start = _parameters_of(ask).buckets, EpochStart(ask.id, self._clock())
+        start.logs = dict(logs)
         start.bounds = self._bounds(ask, edges)
-        shown = self._seen()
+        shown = {
+            name: offset
+            for name, offset in self._seen().items()
+            if BucketId.parse(name).scenario not in new and offset < edges.get(name, (0, 0))[1]
+        }
         for name, (first, end) in edges.items():
             place = places.get(name, StartPosition())
             start.offsets[name] = place.offset

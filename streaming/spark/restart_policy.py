@@ -85,6 +85,13 @@ _STAYS = (
         ),
     ),
     (
+        r"^LogReplaced: ",
+        (
+            "a topic was deleted and created again: have the job read the new log, or reset the "
+            "pipeline, on the job's page"
+        ),
+    ),
+    (
         r"the log ends at|some data may have been missed|KAFKA_DATA_LOSS",
         (
             "the log does not hold what the checkpoint goes on from: was a topic deleted? "

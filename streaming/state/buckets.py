@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from threading import Lock
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -113,6 +113,7 @@ FILE = "bounds.json"
 # By bucket, as `attack/0`, in order of the offsets before which they hold.
 Bounds = dict[str, list[Bound]]
 
+T = TypeVar("T")
 _WRITING = Lock()  # each engine has a driver of its own
 
 
@@ -135,6 +136,23 @@ def remember(folder: StoragePath, more: Mapping[str, Iterable[Bound]]) -> None:
         if after == before:
             return
         (folder / FILE).write_whole(msgspec.json.encode(after))
+
+
+def forget(folder: StoragePath, scenarios: Iterable[str]) -> None:
+    """Drop the bounds of scenarios whose log is another one now. Raises OSError and ValueError."""
+    with _WRITING:
+        before = known(folder)
+        kept = of_other_scenarios(before, scenarios)
+        if kept != before:
+            (folder / FILE).write_whole(msgspec.json.encode(kept))
+
+
+def of_other_scenarios(entries: Mapping[str, T], scenarios: Iterable[str]) -> dict[str, T]:
+    """Return the entries of buckets, by name, that are of none of these scenarios."""
+    gone = set(scenarios)
+    return {
+        name: each for name, each in entries.items() if BucketId.parse(name).scenario not in gone
+    }
 
 
 def merged(one: Mapping[str, Iterable[Bound]], other: Mapping[str, Iterable[Bound]]) -> Bounds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -27,6 +27,16 @@ class Epoch(NamedTuple):
 
 class LogProblem(Exception):
     """The log does not hold what a checkpoint goes on from; the message says where."""
+
+
+class LogReplaced(LogProblem):
+    """A topic was deleted and created again since a checkpoint was made; the message says which."""
+
+    def __init__(self, topics: Sequence[str]) -> None:
+        super().__init__(
+            f"{', '.join(topics)}: deleted and created again: what the job had read of it is gone"
+        )
+        self.topics = topics
 
 
 def current_epoch(home: StoragePath) -> Epoch:
@@ -171,6 +181,15 @@ def is_committed(checkpoint: StoragePath, batch: int) -> bool:
 
 def _batches(folder: StoragePath) -> list[int]:
     return [int(name) for name in folder.names() if name.isdigit()]
+
+
+def check_logs(known: Mapping[str, str], present: Mapping[str, str]) -> None:
+    """Raise LogReplaced unless the topics have the ids that a checkpoint knows, as far as it
+    does."""
+    both = known.keys() & present.keys()
+    other = sorted(topic for topic in both if known[topic] != present[topic])
+    if other:
+        raise LogReplaced(other)
 
 
 def gaps(

@@ -15,6 +15,7 @@ from bus.base import Bus, TopicPartition
 from bus.batch import UNREADABLE, Batch
 from domain.quarantine import QuarantinedRange
 from domain.records import SET_ASIDE
+from streaming.state.buckets import of_other_scenarios
 from streaming.state.checkpoint import drop_uncommitted, positions
 from streaming.state.storage import StoragePath
 from wire.sink import DeadRecord, encode_dead_letter
@@ -74,6 +75,16 @@ def remember(folder: StoragePath, more: Mapping[str, Iterable[QuarantinedRange]]
         (folder / FILE).write_whole(msgspec.json.encode(after))
 
 
+def forget(folder: StoragePath, scenarios: Iterable[str]) -> None:
+    """Drop what was set aside of scenarios whose log is another one now. Raises OSError and
+    ValueError."""
+    with _WRITING:
+        before = known(folder)
+        kept = of_other_scenarios(before, scenarios)
+        if kept != before:
+            (folder / FILE).write_whole(msgspec.json.encode(kept))
+
+
 def look(
     bus: Bus, reached: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, list[tuple[Batch, int]]]:
@@ -121,9 +132,11 @@ def set_aside(
     letters: the topic of dead letters; folder: of all checkpoints; begun: the next offset of each
     partition; name: of the bucket that reads one. Raises BusError, OSError and ValueError.
     """
-    ends = {place: end for place, (_, end) in bus.offsets({topic for topic, _ in begun}).items()}
+    edges = bus.offsets({topic for topic, _ in begun})
+    ends = {place: end for place, (_, end) in edges.items()}
+    there = {place: max(offset, edges[place][0]) for place, offset in begun.items()}
     held = known(folder)
-    for place, unreadable in look(bus, begun, ends).items():
+    for place, unreadable in look(bus, there, ends).items():
         for batch, size in unreadable:
             span = (batch.first, batch.last)
             if span not in held.get(name(place), ()):

@@ -34,7 +34,7 @@ from dashboard.watch.commands.forms import shown
 from dashboard.watch.commands.models import Command
 from dashboard.watch.commands.submission import CommandProgress, progress
 from domain.names import USER_PREFIX
-from domain.records import StateRecord
+from domain.records import LOG_REPLACED, StateRecord
 from domain.scenario import Scenario
 from domain.version import Version
 from wire.job import bucket_name
@@ -150,6 +150,7 @@ OF_TIME = frozenset(
         "schedule",
         "reminder",
         "purge-after",
+        LOG_REPLACED,
     )
 )
 """Causes that no record of their own brought about: their offset is that of the one before."""

@@ -161,9 +161,9 @@ class Tailer(TopicConsumer):
     def _open(self) -> Reader:
         specs = [TopicSpec(*spec) for spec in self._topics.specs(self._scenarios.values())]
         self._bus.ensure_topics(specs, replication=self._replication)
-        known = sink_offsets()
-        sinks = [self._topics.states(name) for name in self._scenarios]
-        places = self._bus.offsets([*sinks, self._topics.buckets, self._topics.progress])
+        states = [self._topics.states(name) for name in self._scenarios]
+        sinks = [*states, self._topics.buckets, self._topics.progress]
+        known, places = sink_offsets(self._bus.topic_ids(sinks)), self._bus.offsets(sinks)
         starts = {place: self._start(place, known, begin) for place, (begin, _) in places.items()}
         log.info("following the sink topics", partitions=len(starts))
         for name in self._scenarios:

@@ -26,9 +26,10 @@ from bus.base import (
 )
 from config.logs import REQUESTS, SECURITY
 from dashboard.core.common.metrics import APP_LOGS, MetricFamily
-from dashboard.core.common.scenarios import topics
+from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.common.times import now_ms
 from wire.keys import KeyFile, KeysProblem, Ring
+from wire.partitioner import partition_of
 from wire.signature import Signer, Trust
 from wire.topics import Topics
 
@@ -179,6 +180,14 @@ class Delivery(NamedTuple):
         return cls("unsent", str(result))
 
 
+def addressed(topic: str, key: bytes, value: bytes) -> Outgoing:
+    """Return a record for a source topic, on the partition where the job reads its key, however
+    many partitions the topic has got."""
+    scenario = scenarios().get(topics().scenario_of(topic) or "")
+    partition = None if scenario is None else partition_of(key, scenario.partitions)
+    return Outgoing(topic, key, value, partition=partition)
+
+
 def deliver_all(records: Iterable[Outgoing]) -> list[Result]:
     """Send records in order. Returns a result for each.
 
@@ -208,7 +217,7 @@ def deliver_signed(topic: str, records: Sequence[tuple[bytes, bytes]]) -> list[D
     except BusError as error:
         raise Unavailable(no_answer(error)) from None
     while True:
-        signed = [Outgoing(topic, key, to.signed(topic, key, value)) for key, value in records]
+        signed = [addressed(topic, key, to.signed(topic, key, value)) for key, value in records]
         results = deliver_all(signed)
         placed = [result.timestamp for result in results if isinstance(result, Delivered)]
         if all(to.signer.in_time(timestamp) for timestamp in placed):

@@ -6,7 +6,7 @@ knows. Times in Unix ms.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypedDict, get_args
 
@@ -117,6 +117,24 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """What keeps a query from running until somebody does something.
+
+    why: in words: what is wrong, what to do, and the error in brackets; since: Unix ms; replaced:
+    the scenarios whose source topic was deleted and created again.
+    """
+
+    why: str
+    since: int
+    replaced: tuple[str, ...] = ()
+
+    @property
+    def cause(self) -> str:
+        """What is wrong."""
+        return self.why.partition(" (")[0].partition(": ")[0]
+
+
+@dataclass(frozen=True, slots=True)
 class KafkaRefusal:
     """What Kafka refuses this process, in words, and since when."""
 
@@ -134,7 +152,8 @@ class Facts:
     query, those that were stopped on purpose; starts: by query, when such a stop ended; rebuilds:
     by query, those that read their log again on purpose; agents: what there is to say of agents;
     clocks_behind: by bucket, where the broker's clock is behind the job's own; refusal: what Kafka
-    refuses this process, None where nothing; jobs: by scenario, the named job that is to carry it.
+    refuses this process, None where nothing; jobs: by scenario, the named job that is to carry it;
+    waits: by query, what keeps it from running.
     """
 
     reached: int | None = None
@@ -148,13 +167,15 @@ class Facts:
     clocks_behind: Mapping[str, ClockBehind] = field(default_factory=dict)
     refusal: KafkaRefusal | None = None
     jobs: Mapping[str, str] = field(default_factory=dict)
+    waits: Mapping[str, Wait] = field(default_factory=dict)
 
     def of_job(self, job: str) -> Facts:
         """Return the facts of one job."""
         beats = {n: beat for n, beat in self.beats.items() if self.carrier(n) == job}
         starts = {query: at for query, at in self.starts.items() if job_of(query) == job}
         rebuilds = {query: each for query, each in self.rebuilds.items() if job_of(query) == job}
-        return replace(self, beats=beats, starts=starts, rebuilds=rebuilds)
+        waits = {query: wait for query, wait in self.waits.items() if job_of(query) == job}
+        return replace(self, beats=beats, starts=starts, rebuilds=rebuilds, waits=waits)
 
     def carrier(self, bucket: str) -> str:
         """Return the job that is to carry a bucket, or a scenario."""
@@ -337,6 +358,8 @@ def _silent_job(facts: Facts, mine: Sequence[Scenario], now: int) -> list[BoardP
     if last_beat is not None and now - max(facts.starts.values(), default=0) <= BEGIN_MS:
         what, todo = f"{_subject(job)} is starting", "States are as of then."
         return [lasting_problem("job", what, last_beat, todo, scenario=whose)]
+    if waits := [*_waiting(facts.waits, last_beat, whose)]:
+        return waits
     what, todo = f"{_subject(job)} has not answered", "States are as of then."
     if last_beat is None:
         what = f"No heartbeat has come from {words_of(job)} yet"
@@ -350,6 +373,29 @@ def _silent_job(facts: Facts, mine: Sequence[Scenario], now: int) -> list[BoardP
             "job", what, last_beat, todo, call=IF_IT_LASTS, details=details, scenario=whose
         )
     ]
+
+
+def _waiting(
+    waits: Mapping[str, Wait], last_beat: int | None, scenario: str
+) -> Iterator[BoardProblem]:
+    """Yield the problem of each query that waits for somebody to do something."""
+    for query, wait in waits.items():
+        yield lasting_problem(
+            "job",
+            f"{_subject(job_of(query))} waits: {wait.cause}",
+            last_beat or wait.since,
+            "No report that came since is on the board.",
+            call=AN_ADMIN,
+            details=f"{wait.why}.",
+            links=(*(new_log_link(query, name) for name in wait.replaced[:1]), JOB),
+            scenario=scenario,
+        )
+
+
+def new_log_link(query: str, scenario: str) -> Link:
+    """Return where an admin has the job read a log that was created again."""
+    address = f"/replay/?query={query}&scenario={scenario}&start=earliest"
+    return Link(address, "Read the new log", (Role.ADMIN,))
 
 
 def _dropped(facts: Facts, scenarios: Sequence[Scenario]) -> list[BoardProblem]:
@@ -457,13 +503,19 @@ def _late(facts: Facts, scenarios: Sequence[Scenario], now: int) -> list[BoardPr
     queries = {name: beat.query for name, beat in beats.items()}
     rebuilds = {q: pause for q, pause in facts.rebuilds.items() if q in queries.values()}
     going_on = ("", *rebuilds) if rebuilds else ()
-    rest = [name for name in late if queries.get(name, "") not in going_on]
+    waiting = {queries.get(name, "") for name in late} & facts.waits.keys()
+    rest = [name for name in late if queries.get(name, "") not in (*going_on, *waiting)]
     return [
         *(
             _asked(
                 "rebuild", f"Rebuild requested by {pause.user}", pause, "The board is as of then."
             )
             for pause in rebuilds.values()
+        ),
+        *(
+            each
+            for query in sorted(waiting)
+            for each in _waiting({query: facts.waits[query]}, None, _whose(late))
         ),
         *([_behind(rest, beats, everywhere=rest == names)] if rest else []),
     ]

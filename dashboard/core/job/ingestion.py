@@ -44,6 +44,18 @@ def ingest_progress(records: Sequence[QueryReport]) -> None:
             settle_answer(record.answer, record.at)
 
 
+def replaced_logs(beats: Iterable[Heartbeat]) -> list[Heartbeat]:
+    """Return the heartbeats of buckets that read another log than the one that is kept."""
+    logs = {beat.bucket: beat for beat in beats if beat.log}
+    kept = BucketStatus.objects.filter(bucket__in=logs).exclude(log="")
+    known = kept.values_list("bucket", "log", "epoch")
+    return [
+        logs[bucket]
+        for bucket, log, epoch in known
+        if logs[bucket].log != log and logs[bucket].epoch > epoch
+    ]
+
+
 def ingest_heartbeats(beats: Iterable[Heartbeat], now: int) -> None:
     """Store each bucket's heartbeat, unless what is kept is of a later moment."""
     rows = [
@@ -77,6 +89,7 @@ def _row(record: QueryReport) -> JobProgress:
         stopped_by=stopped.user if stopped else "",
         stopped_reason=stopped.reason if stopped else "",
         clocks_behind=_dump_clocks(record),
+        replaced=" ".join(record.replaced),
     )
 
 

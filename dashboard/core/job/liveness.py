@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
@@ -13,7 +13,15 @@ from dashboard.core.common.extension_point import Provider
 from dashboard.core.common.scenarios import jobs
 from dashboard.core.common.times import MINUTE_MS
 from dashboard.core.job.agent_findings import AgentNews
-from dashboard.core.job.freshness import LATE_MS, SILENT_MS, Beat, Facts, KafkaRefusal, Pause
+from dashboard.core.job.freshness import (
+    LATE_MS,
+    SILENT_MS,
+    Beat,
+    Facts,
+    KafkaRefusal,
+    Pause,
+    Wait,
+)
 from wire.job import (
     AHEAD_MS,
     ClockBehind,
@@ -277,6 +285,7 @@ class Signs:
         self._starts: dict[str, int] = {}
         self._rebuilds: dict[str, Pause] = {}
         self._clocks_behind: dict[str, Mapping[str, ClockBehind]] = {}
+        self._waits: dict[str, Wait] = {}
         self._paces = Paces()
         self._agents = AgentNews()
         self._refusal: KafkaRefusal | None = None
@@ -351,6 +360,8 @@ class Signs:
             self._starts[record.query] = record.at
         self.pause(record.query, _pause(record.stopped))
         self.judge_clocks(record.query, record.clocks_behind)
+        if record.batch is None and record.answer is None and record.carried is None:
+            self.wait(record.query, record.status, record.message, record.since, record.replaced)
         with self._lock:
             _keep(self._rebuilds, record.query, _pause(record.rebuild))
 
@@ -358,6 +369,15 @@ class Signs:
         """Record that a query was stopped on purpose, or (None) was not."""
         with self._lock:
             _keep(self._pauses, query, pause)
+
+    def wait(
+        self, query: str, status: str, message: str, since: int, replaced: Sequence[str] = ()
+    ) -> None:
+        """Record whether a query waits for somebody to do something, and for what."""
+        with self._lock:
+            self._waits.pop(query, None)
+            if status == "waiting":
+                self._waits[query] = Wait(message, since, tuple(replaced))
 
     def judge_clocks(self, query: str, behind: Mapping[str, ClockBehind]) -> None:
         """Record in which buckets a query found the broker's clock behind its own."""
@@ -406,6 +426,7 @@ class Signs:
                 self._present_clocks(),
                 self._refusal,
                 jobs(),
+                dict(self._waits),
             )
 
     def _present_clocks(self) -> dict[str, ClockBehind]:

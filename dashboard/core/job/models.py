@@ -49,7 +49,7 @@ class BucketStatus(ScenarioRow):
 
     mutes: those in force there, as JSON; empty where there are none; ahead_since: since when, by
     the job's own clock, the bucket's is ahead of it by too much; None where it is not; job: the one
-    that carries it, empty for the main one.
+    that carries it, empty for the main one; log: the id of its source topic, "" where unknown.
     """
 
     bucket = models.CharField(max_length=60, primary_key=True)
@@ -72,6 +72,7 @@ class BucketStatus(ScenarioRow):
     silent = models.BigIntegerField(default=0, db_default=0)
     ahead_since = models.BigIntegerField(null=True)
     job = models.CharField(max_length=30, blank=True, default="", db_default="")
+    log = models.CharField(max_length=40, blank=True, default="", db_default="")
 
     objects = BucketStatusQuerySet.as_manager()
 
@@ -87,7 +88,8 @@ class JobProgress(models.Model):
     since: when the status began, 0 where it was not reported; error: the whole text of what ended
     the query; stopped_by, stopped_reason: where it was requested to stop; standby: since when
     another process was ready to take over, 0 where none was; clocks_behind: by bucket, as JSON,
-    where the broker's clock is behind the job's own; empty where it is nowhere.
+    where the broker's clock is behind the job's own; empty where it is nowhere; replaced: the
+    scenarios whose source topic was deleted and created again, with blanks between.
     """
 
     query = models.CharField(max_length=100)
@@ -107,6 +109,7 @@ class JobProgress(models.Model):
     stopped_reason = models.CharField(max_length=MAX_REASON, blank=True)
     standby = models.BigIntegerField(default=0, db_default=0)
     clocks_behind = models.TextField(blank=True, default="", db_default="")
+    replaced = models.TextField(blank=True, default="", db_default="")
 
     class Meta:
         indexes = (Index(fields=["query", "-at"], name="progress_of_query"),)

@@ -117,6 +117,7 @@ def _recall_job(signs: Signs) -> None:
         by, since = last.stopped_by, last.since
         signs.pause(last.query, Pause(by, since, last.stopped_reason) if by else None)
         signs.judge_clocks(last.query, clocks_of(last))
+        signs.wait(last.query, last.status, last.message, last.since, last.replaced.split())
 
 
 def stopped() -> list[JobProgress]:

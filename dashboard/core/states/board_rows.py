@@ -25,6 +25,7 @@ from dashboard.core.states.caveats import (
     silent_votes,
 )
 from domain.names import USER_PREFIX
+from domain.records import LOG_REPLACED
 from domain.scenario import DetailSpec, Scenario
 from domain.version import Version
 from wire.sink import CauseValue, HistoryCause, StateValue, VoteValue, state_value
@@ -63,6 +64,7 @@ CAUSES = {
     "hold": "voted for long enough",
     "reminder": "reminder",
     "purge-after": "purged for its age",
+    LOG_REPLACED: "purged: its log was deleted and created again",
     "import": "imported",
 }
 

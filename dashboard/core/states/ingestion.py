@@ -15,8 +15,7 @@ from django.db import close_old_connections
 from bus.base import Bus, ConsumerRecord
 from bus.follower import TopicConsumer
 from dashboard.core.states.caveats import Doubts
-from dashboard.core.states.models import CHANGE, Divergence
-from dashboard.core.states.queries import sink_offsets
+from dashboard.core.states.models import CHANGE, Divergence, begin_offsets
 from dashboard.core.states.rows import ReadableRecord, Shown
 from domain.scenario import Scenario
 from wire.batch_query import Result
@@ -102,7 +101,8 @@ class BatchChanges:
     doubts: the change in the number of assets with each doubt, by scenario and doubt; dropped: how
     many records had a lower epoch than the database, by scenario.
 
-    reported: when each scenario's newest report came, Unix ms; last: what the packages do after
+    reported: when each scenario's newest report came, Unix ms; replaced: the first heartbeats of
+    buckets whose source topic was created again; last: what the packages do after
     everything else is written, because others wait for it from then on.
     """
 
@@ -123,6 +123,7 @@ class BatchChanges:
     doubts: Counter[AssetKey] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
     reported: dict[str, int] = field(default_factory=dict)
+    replaced: list[Heartbeat] = field(default_factory=list)
     last: list[Callable[[], None]] = field(default_factory=list)
 
     @cached_property
@@ -208,7 +209,6 @@ class TopicReader(TopicConsumer):
         self.close()
         self._partitions = set(places)
         if places:
-            known = sink_offsets()
-            starts = {place: known.get(place, begin) for place, (begin, _) in places.items()}
+            starts = begin_offsets(places, self._bus.topic_ids(self._topics))
             log.info("reading", what=self.name, partitions=len(starts))
             self._reader = self._bus.reader(starts, gather_s=GATHER_S)

@@ -25,11 +25,15 @@ from wire.job import QueryReport, bucket_name
 
 
 class SinkOffset(models.Model):
-    """The next offset to read of a sink partition, stored together with what was read before it."""
+    """The next offset to read of a sink partition, stored together with what was read before it.
+
+    log: the id of the topic that the offset is of, "" where unknown.
+    """
 
     topic = models.CharField(max_length=249)
     partition = models.IntegerField()
     next_offset = models.BigIntegerField()
+    log = models.CharField(max_length=40, blank=True, default="", db_default="")
 
     class Meta:
         constraints = (
@@ -187,18 +191,52 @@ class Divergence(AssetRow):
 # The database's progress in the logs.
 
 
+def begin_offsets(
+    edges: Mapping[TopicPartition, tuple[int, int]], logs: Mapping[str, str]
+) -> dict[TopicPartition, int]:
+    """Store and return where to begin in each partition: where one has been in this very log, else
+    at its beginning.
+
+    edges: first and next offsets; logs: the ids of the topics.
+    """
+    kept = {(row.topic, row.partition): row for row in SinkOffset.objects.all()}
+    starts, changed = {}, {}
+    for place, (begin, _) in edges.items():
+        row, log = kept.get(place), logs.get(place[0], "")
+        same = row is not None and row.log in ("", log)
+        starts[place] = row.next_offset if row is not None and same else begin
+        if row is None or row.log != log:
+            changed[place] = starts[place]
+    _store_offsets(changed, ("next_offset", "log"), logs)
+    return starts
+
+
 def advance_offsets(offsets: Mapping[TopicPartition, int]) -> None:
     """Store the next offset of each partition, in the transaction that stores what came before."""
+    _store_offsets(offsets, ("next_offset",))
+
+
+def _store_offsets(
+    offsets: Mapping[TopicPartition, int],
+    fields: Sequence[str],
+    logs: Mapping[str, str] = {},
+) -> None:
     rows = [
-        SinkOffset(topic=topic, partition=partition, next_offset=offset)
+        SinkOffset(topic=topic, partition=partition, next_offset=offset, log=logs.get(topic, ""))
         for (topic, partition), offset in offsets.items()
     ]
     SinkOffset.objects.bulk_create(
         rows,
         update_conflicts=True,
         unique_fields=["topic", "partition"],
-        update_fields=["next_offset"],
+        update_fields=fields,
     )
+
+
+def forget_log(scenario: str, partition: int) -> None:
+    """Delete what is about offsets of a source partition whose topic was created again."""
+    FoldSnapshot.objects.filter(scenario=scenario, partition=partition).delete()
+    LogBound.objects.filter(bucket=bucket_name(scenario, partition)).delete()
 
 
 # ---- counts --------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from heapq import merge
 from itertools import islice
@@ -583,10 +583,17 @@ def doubt_counts(scenario: str) -> dict[str, int]:
     return dict.fromkeys(DOUBTS, 0) | dict(rows.values_list("doubt", "n"))
 
 
-def sink_offsets() -> Offsets:
-    """Return the next offset to read of each sink partition."""
-    rows = SinkOffset.objects.values_list("topic", "partition", "next_offset")
-    return {(topic, partition): offset for topic, partition, offset in rows}
+def sink_offsets(logs: Mapping[str, str] | None = None) -> Offsets:
+    """Return the next offset to read of each sink partition.
+
+    logs: the ids of the topics as they are: without offsets of topics that were created again.
+    """
+    rows = SinkOffset.objects.values_list("topic", "partition", "next_offset", "log")
+    return {
+        (topic, partition): offset
+        for topic, partition, offset, log in rows
+        if logs is None or log in ("", logs.get(topic, log))
+    }
 
 
 @contextmanager

@@ -31,7 +31,13 @@ from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.common.tables import Column, Table
 from dashboard.core.common.times import MINUTE_MS, now_ms
 from dashboard.core.job import requests as job_forms
-from dashboard.core.job.freshness import SILENT_MS, furthest_behind, named
+from dashboard.core.job.freshness import (
+    SILENT_MS,
+    Link,
+    furthest_behind,
+    named,
+    new_log_link,
+)
 from dashboard.core.job.liveness import process_signs
 from dashboard.core.job.models import DAY_MS, HOUR_MS, KEPT_MS, BucketStatus, JobProgress
 from dashboard.core.job.pipelines import ASSIGNMENT_TABLE, INVALID_TABLE, pipeline, pipelines
@@ -152,6 +158,13 @@ class Query:
             return None
         what = f"{furthest_behind(clocks.values())} behind in {named(sorted(clocks))}"
         return what, min(clock.since for clock in clocks.values())
+
+    @property
+    def new_logs(self) -> list[Link]:
+        """Where to have it read the logs that were created again, as it waits for that."""
+        if self.last.status != "waiting":
+            return []
+        return [new_log_link(self.name, name) for name in self.last.replaced.split()]
 
     @property
     def state_partitions(self) -> range:

@@ -158,6 +158,10 @@ COMMANDING = (*COMMAND_KINDS, "tick", "scenario", "mute", "unmute")
 # Letters queried or written in one statement.
 CHUNK = 500
 
+# Topic, partition, offset and append time of a refused record: a topic that was created again has
+# the same places.
+RecordKey = tuple[str, int, int, int]
+
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 
 
@@ -204,7 +208,7 @@ def ingest_changes(changes: BatchChanges) -> None:
 def ingest_letters(letters: Iterable[DeadLetter]) -> None:
     """Write letters in the order of their topic, in the materialiser's transaction."""
     batch = list(letters)
-    first = {_dead_letter_place(letter): letter for letter in reversed(batch)}
+    first = {_record_of(letter): letter for letter in reversed(batch)}
     if not first:
         return
     known = _known(first)
@@ -214,7 +218,7 @@ def ingest_letters(letters: Iterable[DeadLetter]) -> None:
     ingest_forgeries(fresh)
     ingest_refusals(_refusals(fresh))
     for letter in batch:
-        if _dead_letter_place(letter) in known or first[_dead_letter_place(letter)] is not letter:
+        if _record_of(letter) in known or first[_record_of(letter)] is not letter:
             _reported_again(letter)
     delete_surplus()
 
@@ -248,31 +252,30 @@ def _is_counted(letter: DeadLetter, record: Record) -> bool:
 
 def _reported_again(letter: DeadLetter) -> None:
     """Count one more report of the record, unless this report was already counted."""
-    rows = DeadLetter.objects.of_record(*_dead_letter_place(letter))
+    topic, partition, offset, appended_at = _record_of(letter)
+    rows = DeadLetter.objects.of_record(topic, partition, offset).filter(appended_at=appended_at)
     rows.filter(last_dead_offset__lt=letter.dead_offset).update(
         repeats=F("repeats") + 1, last_dead_offset=letter.dead_offset
     )
 
 
-def _known(letters: Mapping[tuple[str, int, int], Any]) -> set[tuple[str, int, int]]:
+def _known(letters: Mapping[RecordKey, Any]) -> set[RecordKey]:
     """Return the records that already have a letter."""
     offsets: dict[tuple[str, int], list[int]] = {}
-    for topic, partition, offset in letters:
+    for topic, partition, offset, _ in letters:
         offsets.setdefault((topic, partition), []).append(offset)
-    known = set()
+    known = set[RecordKey]()
     for (topic, partition), own in offsets.items():
         for at in range(0, len(own), CHUNK):
             rows = DeadLetter.objects.filter(
                 topic=topic, partition=partition, offset__in=own[at : at + CHUNK]
             )
-            known |= {
-                (topic, partition, offset) for offset in rows.values_list("offset", flat=True)
-            }
+            known.update(rows.values_list("topic", "partition", "offset", "appended_at"))
     return known
 
 
-def _dead_letter_place(letter: DeadLetter) -> tuple[str, int, int]:
-    return (letter.topic, letter.partition, letter.offset)
+def _record_of(letter: DeadLetter) -> RecordKey:
+    return (letter.topic, letter.partition, letter.offset, letter.appended_at)
 
 
 def _check(dead: DeadRecord) -> None:

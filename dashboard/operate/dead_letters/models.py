@@ -112,9 +112,11 @@ class DeadLetter(models.Model):
 
     class Meta:
         # The same report always names the same source record, so this holds for the dead letters'
-        # own places too.
+        # own places too. A topic that was created again has the same places, not the same times.
         constraints = (
-            UniqueConstraint(fields=["topic", "partition", "offset"], name="one_letter_per_record"),
+            UniqueConstraint(
+                fields=["topic", "partition", "offset", "appended_at"], name="one_letter_per_record"
+            ),
         )
         indexes = (
             Index(fields=["status", "appended_at", "id"], name="letters_by_status"),

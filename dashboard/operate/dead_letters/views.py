@@ -266,7 +266,7 @@ def _refused_again(letter: DeadLetter) -> DeadLetter | None:
 
 def _at(topic: str, partition: int, offset: int) -> DeadLetter | None:
     rows = DeadLetter.objects.of_record(topic, partition, offset)
-    return rows.only("id", "reason").first()
+    return rows.only("id", "reason").order_by("-appended_at", "-id").first()
 
 
 # ---- dead letters --------------------------------------------------------------------------------

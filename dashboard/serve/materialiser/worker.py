@@ -21,8 +21,7 @@ from bus.base import Bus, BusError, ConsumerRecord, Reader, TopicSpec
 from bus.follower import TopicConsumer
 from dashboard.core.states.caveats import ranks_of
 from dashboard.core.states.ingestion import SinkBatch, UnreadableSinkRecord
-from dashboard.core.states.models import AssetState, DetailKeys
-from dashboard.core.states.queries import sink_offsets
+from dashboard.core.states.models import AssetState, DetailKeys, begin_offsets
 from dashboard.core.states.rows import DETAIL_COLUMNS, detail_columns, read
 from dashboard.serve.materialiser.writer import write
 from domain.scenario import Scenario
@@ -143,9 +142,9 @@ class Materialiser(TopicConsumer):
         if not self._prepared:
             self._prepare()
             self._prepared = True
-        known = sink_offsets()
-        places = self._bus.offsets(self._sinks())
-        starts = {place: known.get(place, begin) for place, (begin, _) in places.items()}
+        sinks = self._sinks()
+        places = self._bus.offsets(sinks)
+        starts = begin_offsets(places, self._bus.topic_ids(sinks))
         log.info("reading", partitions=len(starts), records_behind=_behind(places, starts))
         return self._bus.reader(starts, gather_s=GATHER_S)
 

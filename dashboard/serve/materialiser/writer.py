@@ -45,6 +45,7 @@ from dashboard.core.states.models import (
     AssetState,
     Divergence,
     advance_offsets,
+    forget_log,
 )
 from dashboard.core.states.name_search import add_runs
 from dashboard.core.states.rows import (
@@ -460,8 +461,12 @@ def _answer_row(scenario: str, seen: ReadableRecord) -> Answer:
 
 
 def write_heartbeats(changes: BatchChanges) -> None:
-    """Store each bucket's heartbeat."""
-    job_ingestion.ingest_heartbeats(changes.batch.beats.values(), changes.now)
+    """Store each bucket's heartbeat; forget what was known of a log that is gone."""
+    beats = changes.batch.beats.values()
+    changes.replaced = job_ingestion.replaced_logs(beats)
+    for beat in changes.replaced:
+        forget_log(beat.scenario, beat.partition)
+    job_ingestion.ingest_heartbeats(beats, changes.now)
 
 
 def write_progress(changes: BatchChanges) -> None:

@@ -14,12 +14,12 @@ from typing import Any, Literal
 import msgspec
 from ninja import Schema, Status
 
-from bus.base import Delivered, Outgoing, Unavailable, no_answer
+from bus.base import Delivered, Unavailable, no_answer
 from dashboard.core.api.problems import MAX_ERRORS, Problem, invalid
 from dashboard.core.api.router import ApiRequest, OperationRouter, known_scenario
 from dashboard.core.api.schemas import read_json
 from dashboard.core.common.access import REPORTS
-from dashboard.core.common.kafka import REACH_S, Result, deliver_all, gateway
+from dashboard.core.common.kafka import REACH_S, Result, addressed, deliver_all, gateway
 from dashboard.core.common.metrics import API_REPORTS
 from dashboard.core.common.times import duration, now_ms
 from domain.fold import Bucket
@@ -241,7 +241,7 @@ def _send(scenario: Scenario, items: list[ReportItem]) -> None:
         raise Problem(503, "unsent", no_answer(error)) from error
     topic = to.topics.reports(scenario.name)
     once = list({id(item): item for item in items}.values())
-    results = deliver_all(Outgoing(topic, item.key, item.value) for item in once)
+    results = deliver_all(addressed(topic, item.key, item.value) for item in once)
     for item, result in zip(once, results, strict=True):
         item.outcome = result
 

@@ -511,6 +511,8 @@ def ingest_changes(changes: BatchChanges) -> None:
 def ingest_lateness(changes: BatchChanges) -> None:
     """Count the late reports in a batch, and store when the newest report came."""
     late = changes.batch.late
+    # Of a log that was created again the first heartbeat counts, whatever its offset.
+    LateMark.objects.filter(bucket__in=[beat.bucket for beat in changes.replaced]).delete()
     changes.batch.counted.update(ingest_late_reports(late))
     keep_last_reports(changes.reported, newest_late_reports(late))
 

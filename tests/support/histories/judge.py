@@ -191,9 +191,16 @@ def judge_log(job: Job, epoch: int = 1) -> Judged:
         if not first <= message.offset <= last:
             logs[place].append(message)
     judged, scenarios = Judged(), job.scenarios()
-    for (topic, _), log in logs.items():
+    for (topic, partition), log in logs.items():
         partitions = scenarios[job.topics.scenario_of(topic) or ""].partitions
-        judged.fold(job.topics, log, partitions, epoch)
+        if partition < partitions:
+            judged.fold(job.topics, log, partitions, epoch)
+        else:  # somebody added it: nothing belongs there
+            judged.misrouted |= {
+                (topic, partition, message.offset)
+                for message in log
+                if isinstance(_decoded(message, partitions), Misrouted)
+            }
     return judged
 
 

@@ -15,6 +15,7 @@ from bus.memory import MemoryBus
 from config.settings import Settings
 from streaming.fold import query as fold_query
 from streaming.fold.assignment import EngineAssignment
+from streaming.fold.plan import Plan
 from streaming.fold.rules import read_book
 from streaming.job.driver import Driver
 from streaming.spark import run_loop
@@ -65,6 +66,7 @@ class Stage:
         self.file = folder / "scenarios.toml"
         self.queries: list[Query] = []
         self.triggers: list[str] = []
+        self.plans: list[Plan] = []
         self.stop = threading.Event()
         self.lost: list[JvmLost] = []
         monkeypatch.setattr(run_loop, "jvm_process", lambda _spark: None)
@@ -73,8 +75,9 @@ class Stage:
         monkeypatch.setattr(run_loop, "LOOK_S", 0.02)
         monkeypatch.setattr(fold_query, "start", self._started)
 
-    def _started(self, *_args: Any, **more: Any) -> Query:
+    def _started(self, *args: Any, **more: Any) -> Query:
         self.triggers.append(more["trigger"])
+        self.plans.append(args[2])
         assert not any(query.isActive for query in self.queries)
         self.queries.append(Query())
         return self.queries[-1]
@@ -115,9 +118,13 @@ class Stage:
 
     def ask(self, id_: str, action: Any, **parameters: Any) -> JobAnswer:
         """Ask, and wait until it is answered for good."""
+        return self.answer(self.ask_only(id_, action, **parameters))
+
+    def ask_only(self, id_: str, action: Any, **parameters: Any) -> str:
+        """Ask, and return the request's id."""
         ask = Control(id_, "kernel", action, "ada", "a drill", parameters)
         self.bus.producer().send_and_wait(TOPICS.control, b"kernel", encode(ask))
-        return self.answer(id_)
+        return id_
 
     def answer(self, id_: str) -> JobAnswer:
         def last() -> JobAnswer | None:

@@ -117,9 +117,9 @@ class Job:
             lambda: self._settled([spec.name for spec in specs]), 10, "topics without leader"
         )
 
-    def _spec(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicSpec:
+    def _spec(self, name: str, partitions: int, config: Mapping[str, str], more: bool) -> TopicSpec:
         own = self.source_config if name.endswith(REPORTS) else {}
-        return TopicSpec(name, partitions, {**config, **own})
+        return TopicSpec(name, partitions, {**config, **own}, more)
 
     def _settled(self, topics: list[str]) -> bool:
         """Return whether each partition's leader knows that it is one."""

@@ -11,6 +11,7 @@ import pytest
 from domain.records import (
     CAUSE_TYPES,
     LETTER_REASONS,
+    LOG_REPLACED,
     MAX_AHEAD,
     Command,
     Leave,
@@ -98,4 +99,4 @@ def test_the_fields_of_an_agents_counts_are_explained():
 
 def test_every_cause_is_named():
     listed = DOC.partition("- `cause.type`:")[2].partition("\n- ")[0]
-    assert set(re.findall(r"`([a-z-]+)`", listed)) == set(CAUSE_TYPES)
+    assert set(re.findall(r"`([a-z-]+)`", listed)) == {*CAUSE_TYPES, LOG_REPLACED}

@@ -256,6 +256,24 @@ def test_a_log_that_was_cut_off_is_read_from_where_it_begins(table: AssetTable):
     assert feed.table.positions() == {0: 1}
 
 
+def test_a_topic_that_was_created_again_is_read_from_its_beginning(
+    table_of: Callable[[str], AssetTable],
+):
+    bus, log = memory_log()
+    for record in lives(6):
+        log.append(record)
+    level(bus, table_of("orders")).close()
+    bus.delete("orders.states")
+    bus.ensure_topics([TopicSpec("orders.states", 1, {})])
+    log.append(state_record("A-new", "picking", 1))
+    for record in lives(9):  # longer than the old one
+        log.append(record)
+    table = table_of("orders")
+    level(bus, table)
+    assert table.get(0, "A-new") is not None
+    assert table.log() == bus.topic_ids(["orders.states"])["orders.states"]
+
+
 def test_a_table_that_has_lost_a_partition_is_filled_again_though_nothing_more_arrives(
     table: AssetTable,
 ):

@@ -171,7 +171,7 @@ FOLD_ALONE = {
     "ALARMING",  # of what pages call an incident
     "INCIDENT", "LINK_PLACE", "MAX_DETAILS", "MAX_LINKS",  # of what boards show
     "CONTROL", "MAX_PART", "ROOM", "UNSIGNED", "BAD", "EXPIRED_KEY", "UNTIMELY", "FAULTS",
-    "TYPE_CHECKING",
+    "TYPE_CHECKING", "LOG_REPLACED",
     "STATE_COMMANDS",  # compared below
 }  # fmt: skip
 

@@ -17,6 +17,7 @@ from streaming.pipelines import supervisor as supervising
 from streaming.pipelines.declaration import Pipeline, Sink, Source, Trigger
 from streaming.pipelines.supervisor import PipelineSupervisor
 from streaming.spark import run_loop
+from streaming.state.checkpoint import current_epoch
 from streaming.state.storage import LocalPath
 from support.run.stack import wait_until
 from support.spark.driver_harness import Query
@@ -98,6 +99,21 @@ def trial(tmp_path: LocalPath, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tria
     made.stop.set()
     made.thread.join(10)
     assert not made.thread.is_alive()
+
+
+def test_a_source_that_was_created_again_is_waited_for_until_a_reset(trial: Trial) -> None:
+    checkpoint = current_epoch(trial.home).path
+    for folder, text in (("offsets", 'v1\n{}\n{"in": {"0": 0}}'), ("commits", "v1\n{}")):
+        (checkpoint / folder).make()
+        (checkpoint / folder / "0").write_whole(text.encode())
+    trial.bus.delete("in")
+    trial.bus.ensure_topics([TopicSpec("in", 1, {})])
+    trial.bus.producer().send_and_wait("in", b"k", b"v")
+    assert trial.ask("stop") == "done"
+    trial.ask("start")
+    assert "in: deleted and created again" in trial.wait_for("waiting").message
+    assert trial.ask("reset") == "done"
+    trial.wait_for("running")
 
 
 def test_it_ticks_while_it_runs(trial: Trial) -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from bus.base import ConsumerRecord
+from bus.base import ConsumerRecord, TopicSpec
 from bus.memory import MemoryBus
 from dashboard.core.rules.log_replay import PartitionReplay
 from dashboard.core.states.models import NO_TERMS, FoldSnapshot, LogBound, Terms
@@ -54,6 +54,16 @@ def test_the_way_round_comes_in_legs() -> None:
     assert next_bounded_batch({A: 7}, {A: [(near, near)]}) == BoundedBatch(
         {A: near}, {A: near + 1}, close=True
     )
+
+
+def test_what_retention_has_deleted_is_not_looked_through(tmp_path: LocalPath) -> None:
+    bus = MemoryBus(lambda: 0)
+    bus.ensure_topics([TopicSpec("s.reports", 1, {}), TopicSpec("dead-letters", 1, {})])
+    for value in (b"a", b"b", b"c"):
+        bus.producer().send_and_wait("s.reports", None, value)
+    bus.truncate("s.reports", 0, 2)
+    quarantine.set_aside(bus, "dead-letters", tmp_path, {A: 1}, lambda _: "s/0")
+    assert quarantine.known(tmp_path) == {}
 
 
 def test_a_leg_is_planned_and_its_end_is_moved_once_it_is_committed(tmp_path: LocalPath) -> None:

@@ -13,24 +13,27 @@ import pytest
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from domain.fold import Bucket
-from domain.records import Report
+from domain.records import LOG_REPLACED, Cause, Report, Tombstone
 from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
+from domain.version import Version
 from streaming.fold import epochs
 from streaming.fold.assignment import AssignmentRefused
-from streaming.fold.epochs import EARLIEST, EpochStart, begin, start_of
+from streaming.fold.epochs import EARLIEST, EpochStart, begin, name_logs, start_of
 from streaming.fold.plan import Plan
 from streaming.fold.rules import dump_rule, rule_before
+from streaming.requests import rebuild
 from streaming.requests.queue import RequestQueue
 from streaming.requests.rebuild import StateRebuild
 from streaming.spark.restart_policy import judge
-from streaming.state import storage
-from streaming.state.buckets import remember
+from streaming.state import quarantine, storage
+from streaming.state.buckets import known, remember
 from streaming.state.checkpoint import current_epoch, drop_old, raise_epoch, start_folder
 from streaming.state.restore import read_initial_state
 from streaming.state.storage import LocalPath, StoragePath
 from support.spark.driver_harness import SCENARIOS, TOPICS
 from wire.job import Control, Heartbeat, JobAnswer, encode
+from wire.sink import decode_state, encode_headers
 from wire.snapshot import dump_snapshot
 
 NOW = 1_790_000_000_000
@@ -349,6 +352,107 @@ def test_bounds_that_cannot_be_read_stop_the_job(trial: Trial) -> None:
     with pytest.raises(ValueError, match="UnreadableStart") as error:
         trial.carry_out(trial.ask())
     assert not judge(str(error.value)).passes
+
+
+# ---- a log that was deleted and created again ---------------------------------------------------
+
+
+def recreate(trial: Trial, records: int) -> None:
+    """Delete the topic of reports, create it again, and append to it."""
+    trial.bus.delete("sites.reports")
+    trial.bus.ensure_topics(TopicSpec(*spec) for spec in TOPICS.specs(trial.scenarios.values()))
+    for partition in (0, 1):
+        trial.append(partition, records)
+
+
+def show(trial: Trial, asset: str, *, purged: bool = False) -> None:
+    """Have readers seen a state of an asset, or its purge."""
+    record = Tombstone(asset, Version(1, 3, 0), Cause("purge", 0, 3, NOW))
+    headers = encode_headers(record)
+    value = None if purged else b"{}"
+    trial.bus.producer().send_and_wait("sites.states", asset.encode(), value, headers=headers)
+
+
+def lost(trial: Trial) -> dict[str, tuple[Version, str]]:
+    """By asset the version and the cause of each purge that the topic of states has got."""
+    edges = trial.bus.offsets(["sites.states"])
+    reader = trial.bus.reader({place: begin for place, (begin, _) in edges.items()})
+    return {
+        record.asset: (record.version, record.cause.type)
+        for message in reader.poll(0, 1000)
+        if message.value is None
+        and isinstance(
+            record := decode_state(message.key, message.value, message.headers), Tombstone
+        )
+    }
+
+
+@pytest.fixture
+def replaced(trial: Trial) -> Trial:
+    """A query that had reached the eighth record of a log that is gone."""
+    name_logs(current_epoch(trial.home), trial.bus.topic_ids(["sites.reports"]))
+    trial.reached(1, 8, 8)
+    for asset in ("a", "b"):
+        show(trial, asset)
+    show(trial, "gone", purged=True)
+    return trial
+
+
+@pytest.mark.parametrize("records", [2, 50])
+def test_all_of_a_new_log_is_emitted_and_what_it_lacks_is_purged(
+    replaced: Trial, records: int
+) -> None:
+    recreate(replaced, records)
+    start = replaced.carry_out(replaced.ask())
+    assert start.quiet == {"sites/0": -1, "sites/1": -1}
+    assert start.logs == replaced.bus.topic_ids(["sites.reports"])
+    epoch = current_epoch(replaced.home)
+    purges = lost(replaced)
+    assert purges.pop("gone") == (Version(1, 3, 0), "purge")
+    assert purges == dict.fromkeys(("a", "b"), (Version(epoch.number - 1, 0, 0), LOG_REPLACED))
+
+
+def test_a_log_that_is_the_same_keeps_all_that_was_shown(replaced: Trial) -> None:
+    assert replaced.carry_out(replaced.ask()).quiet == {"sites/0": 7, "sites/1": 7}
+    assert lost(replaced).keys() == {"gone"}
+
+
+def test_what_was_kept_of_the_old_log_does_not_hold_for_the_new_one(replaced: Trial) -> None:
+    folder = replaced.home.parent
+    remember(folder, {"sites/0": [(NOW - 5, 10)], "orders/0": [(NOW, 3)]})
+    quarantine.remember(folder, {"sites/1": [(2, 3)], "orders/0": [(0, 1)]})
+    recreate(replaced, 50)
+    assert replaced.carry_out(replaced.ask()).bounds == {}
+    assert known(folder).keys() == {"orders/0"}
+    assert quarantine.known(folder).keys() == {"orders/0"}
+
+
+def test_a_snapshot_of_the_old_log_is_refused(replaced: Trial) -> None:
+    place = replaced.snapshot(0, 5)
+    recreate(replaced, 50)
+    with pytest.raises(AssignmentRefused, match="it is of the topic that was deleted"):
+        replaced.rebuilds.judge(replaced.ask(sites_0=place), replaced.scenarios)
+
+
+def test_a_driver_that_is_killed_amid_the_purges_is_finished_by_the_next(
+    replaced: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recreate(replaced, 50)
+    ask = replaced.ask()
+    replaced.queue.begin_rebuild(ask)
+
+    def fail(*_args: Any) -> None:
+        raise OSError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rebuild, "forget_bounds", fail)
+        with pytest.raises(OSError, match="killed"):
+            replaced.rebuilds.carry_out(replaced.scenarios)
+    replaced.open()
+    replaced.rebuilds.carry_out(replaced.scenarios)
+    epoch = current_epoch(replaced.home)
+    assert start_of(epoch).ask == ask.id
+    assert all(version.epoch < epoch.number for version, _ in lost(replaced).values())
 
 
 # ---- until it has caught up -------------------------------------------------------------------

@@ -133,13 +133,14 @@ def test_what_was_killed_in_mid_batch_goes_on_without_loss(
 def test_a_restart_goes_on_from_the_offsets_of_the_database(log: Log):
     log.sell(1, 5)
     log.read()
-    before = SinkOffset.objects.get(topic=TOPICS.invoice_lines).next_offset
+    rows = SinkOffset.objects.filter(topic=TOPICS.invoice_lines)
+    before = sum(row.next_offset for row in rows)
     CountedRecord.objects.all().delete()  # what was read again would be counted again
     log.reader = log.restarted()
     log.sell(2, 5)
     log.read()
     assert sums() == (2, 2, 10)
-    assert SinkOffset.objects.get(topic=TOPICS.invoice_lines).next_offset == before + 1
+    assert sum(row.next_offset for row in rows.all()) == before + 1
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,8 @@ final class BlockWriter implements DataWriter<InternalRow>, Callback {
   private static ProducerRecord<byte[], byte[]> message(SinkRecord record) {
     List<org.apache.kafka.common.header.Header> headers = record.headers() == null ? null
         : Arrays.stream(record.headers()).map(BlockWriter::header).toList();
-    return new ProducerRecord<>(record.topic(), null, record.key(), record.value(), headers);
+    return new ProducerRecord<>(
+        record.topic(), record.partition(), record.key(), record.value(), headers);
   }
 
   private static org.apache.kafka.common.header.Header header(Header header) {

@@ -40,15 +40,17 @@ final class Forward {
     return DIGITS.matcher(first).matches() ? Long.parseLong(first) : Rule.NONE;
   }
 
-  /** The record with its asset as the key, by which it finds its partition. */
-  static SinkRecord record(String asset, String topic, int partition, SourceRow row) {
+  /** The record with its asset as the key, for its partition out of so many. */
+  static SinkRecord record(
+      String asset, String topic, int partition, int partitions, SourceRow row) {
+    byte[] key = Sink.bytes(asset);
     List<Header> headers = new ArrayList<>();
     headers.add(header(PARTITION, partition));
     headers.add(header(OFFSET, row.offset()));
     headers.add(header(TIME, row.time()));
     headers.addAll(row.headers());
-    return new SinkRecord(
-        Sink.bytes(asset), row.value(), headers.toArray(Header[]::new), topic);
+    return new SinkRecord(key, row.value(), headers.toArray(Header[]::new), topic,
+        Source.partitionOf(key, partitions));
   }
 
   private static Header header(String name, long number) {

@@ -40,7 +40,8 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
       .add("key", DataTypes.StringType).add("value", DataTypes.BinaryType);
   private static final StructType SINK = new StructType()
       .add("key", DataTypes.BinaryType).add("value", DataTypes.BinaryType)
-      .add("headers", DataTypes.createArrayType(HEADER)).add("topic", DataTypes.StringType);
+      .add("headers", DataTypes.createArrayType(HEADER)).add("topic", DataTypes.StringType)
+      .add("partition", DataTypes.IntegerType);
   private static final Map<String, Run> KEPT = new ConcurrentHashMap<>();
 
 
@@ -70,7 +71,7 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
 
   /**
    * Puts the kernel behind rows of (bucket, key, value, offset, time, headers); returns rows of
-   * (key, value, headers, topic). plan: see Plan.
+   * (key, value, headers, topic, partition). plan: see Plan.
    */
   public static Dataset<Row> apply(Dataset<Row> rows, String plan) {
     Form form = Plan.parse(plan).realTime() ? Form.ORDERED : Form.ANY_ORDER;

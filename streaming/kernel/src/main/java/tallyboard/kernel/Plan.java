@@ -8,7 +8,7 @@ import java.util.Set;
 /** What the driver tells of the buckets, as JSON: Plan in streaming/fold/processor.py. */
 record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> partitions,
     Map<String, Object> rules, Set<String> functions, Map<String, Object> seeds,
-    Map<String, Object> quiet, Map<String, Object> bounds, String keys,
+    Map<String, Object> quiet, Map<String, Object> bounds, Map<String, Object> logs, String keys,
     String job) {
   /** Raises IllegalArgumentException for anything but the driver's JSON. */
   @SuppressWarnings("unchecked")
@@ -21,7 +21,8 @@ record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> par
           (Map<String, Object>) data.get("rules"),
           Set.copyOf((List<String>) (List<?>) data.get("functions")),
           (Map<String, Object>) data.get("seeds"), (Map<String, Object>) data.get("quiet"),
-          (Map<String, Object>) data.getOrDefault("bounds", Map.of()), (String) data.get("keys"),
+          (Map<String, Object>) data.getOrDefault("bounds", Map.of()),
+          (Map<String, Object>) data.getOrDefault("logs", Map.of()), (String) data.get("keys"),
           (String) data.getOrDefault("job", ""));
     } catch (Json.Bad error) {
       throw new IllegalArgumentException(json, error);
@@ -56,6 +57,11 @@ record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> par
   @SuppressWarnings("unchecked")
   List<List<Object>> boundsOf(String bucket) {
     return bounds.get(bucket) instanceof List<?> held ? (List<List<Object>>) held : List.of();
+  }
+
+  /** The id of a source topic, empty where it is not known. */
+  String logOf(String topic) {
+    return logs.get(topic) instanceof String id ? id : "";
   }
 
   /** The last offset of a bucket whose outcome readers have seen in an earlier epoch, or -1. */

@@ -235,7 +235,7 @@ final class Run implements Bucket.Out {
   /** Sends the row at hand on to the partition of its asset. */
   private void forward(String asset) {
     if (suppressed.covers(bucket.offset)) return;
-    out.add(Forward.record(asset, reports, bucket.partition, current));
+    out.add(Forward.record(asset, reports, bucket.partition, partitions, current));
   }
 
   /** Tells of the bucket each second of ticks, also where its clock stands still, being ahead. */
@@ -266,6 +266,8 @@ final class Run implements Bucket.Out {
     bucket.lateness.tell(json);
     json.append(",\"engine\":\"kernel\",\"at\":").append(System.currentTimeMillis());
     if (!plan.job().isEmpty()) Json.write(json.append(",\"job\":"), plan.job());
+    String log = plan.logOf(reports);
+    if (!log.isEmpty()) Json.write(json.append(",\"log\":"), log);
     if (!bucket.mutes.isEmpty()) json.append(",\"mutes\":").append(bucket.mutes.json());
     return json.append('}').toString();
   }

@@ -34,6 +34,7 @@ final class SinkBlock {
       out.bytes(record.key());
       out.bytes(record.value());
       out.headers(record.headers());
+      out.number(record.partition() == null ? -1 : record.partition());
     }
   }
 
@@ -57,7 +58,9 @@ final class SinkBlock {
       String topic = topic(in.bytes());
       byte[] key = in.bytes();
       byte[] value = in.bytes();
-      return new SinkRecord(key, value, in.headers(), topic);
+      Header[] headers = in.headers();
+      int partition = in.integer();
+      return new SinkRecord(key, value, headers, topic, partition < 0 ? null : partition);
     }
 
     /** Returns the text of a topic's name, which is mostly that of the record before. */

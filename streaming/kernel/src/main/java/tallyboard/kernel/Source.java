@@ -86,11 +86,16 @@ final class Source {
         entry instanceof Report || entry instanceof RefusedReport || entry instanceof Leave;
     if (!forwardable && !(entry instanceof Command || entry instanceof Refusal)) return entry;
     boolean keyed = key != null && key.length > 0;
-    if (keyed && Utils.toPositive(Utils.murmur2(key)) % partitions == partition) {
+    if (keyed && partitionOf(key, partitions) == partition) {
       return row.headers().isEmpty() ? entry : asFirstAppended(entry, row);
     }
     if (!forwardable || !Forward.canForward(row)) return new Unreadable("wrong-partition");
     return misrouted(entry);
+  }
+
+  /** Returns the partition that a key belongs on, out of so many. */
+  static int partitionOf(byte[] key, int partitions) {
+    return Utils.toPositive(Utils.murmur2(key)) % partitions;
   }
 
   private static Misrouted misrouted(Entry entry) {
