@@ -58,6 +58,11 @@ class Member(NamedTuple):
         """Whether it is still going on."""
         return self.over_at is None
 
+    @property
+    def has_news(self) -> bool:
+        """Whether it goes on, and no message has reported it, or how bad it has become."""
+        return self.active and self.worst != self.notified
+
     def in_hand(self, now: int) -> bool:
         """Return whether an acknowledgement is in force at `now`, Unix ms."""
         return self.ack_until is not None and now < self.ack_until
