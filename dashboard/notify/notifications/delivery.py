@@ -288,7 +288,7 @@ class DeliveryAttempt:
     def claim(self) -> bool:
         """Claim the message for an attempt, unless another worker has. Return whether it did."""
         now = self.clock()
-        rows = Message.objects.due(now).filter(pk=self.message.pk)
+        rows = Message.objects.free(now).filter(pk=self.message.pk)
         with transaction.atomic():
             claimed = rows.update(
                 status=SENDING, lease=self.lease, lease_until=now + LEASE_MS, tries=F("tries") + 1

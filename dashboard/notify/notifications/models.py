@@ -555,10 +555,14 @@ class MessageQuerySet(models.QuerySet["Message"]):
         ended = {"status": NOT_SENT, "reason": what[:MAX_REASON], "ended_at": now, "dedupe": None}
         return self.waiting().update(**ended)
 
+    def free(self, now: int) -> MessageQuerySet:
+        """Return the open messages that are due at `now` (ms) and that no worker holds. By their
+        own columns, so that an update with it is a claim in PostgreSQL too."""
+        return self.open().filter(next_at__lte=now, lease_until__lte=now)
+
     def due(self, now: int) -> MessageQuerySet:
-        """Return the open messages that may be tried at `now` (ms) and that no worker holds."""
-        rows = self.open().filter(next_at__lte=now, lease_until__lte=now)
-        return rows.filter(Q(channel=None) | Q(channel__rests_until__lte=now))
+        """Return those among them whose channel does not rest."""
+        return self.free(now).filter(Q(channel=None) | Q(channel__rests_until__lte=now))
 
 
 class Message(models.Model):

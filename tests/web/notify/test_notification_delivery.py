@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
-from django.db import OperationalError, transaction
+from django.db import OperationalError, connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from pydantic import SecretStr
 
 from dashboard.core.accounts.encryption import seal, unseal
@@ -838,6 +839,16 @@ def test_two_workers_never_try_one_message_at_once(hooks: HookServer, clock: Clo
     message = letter(target)
     first, second = DeliveryAttempt(message, clock), DeliveryAttempt(message, clock)
     assert [first.claim(), second.claim()] == [True, False]
+
+
+def test_a_claim_is_one_conditional_update(hooks: HookServer, clock: Clock):
+    """PostgreSQL does not look again at a subquery when it has waited for the row."""
+    message = letter(outbox.targets_of_channel(channel("webhook", hooks.url))[0])
+    with CaptureQueriesContext(connection) as queries:
+        DeliveryAttempt(message, clock).claim()
+    updates = [each["sql"] for each in queries if each["sql"].startswith("UPDATE")]
+    assert len(updates) == 1
+    assert "SELECT" not in updates[0]
 
 
 def test_a_message_that_makes_no_mail_is_given_up(mails: MailServer, clock: Clock):
