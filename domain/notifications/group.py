@@ -110,6 +110,10 @@ class Group:
         """Return the members that a message has reported."""
         return [member for member in self.members.values() if member.notified]
 
+    def goes_on(self) -> bool:
+        """Return whether a member that a message has reported goes on."""
+        return any(member.active for member in self.notified_members())
+
     def in_hand(self, now: int) -> bool:
         """Return whether every reported member that goes on is acknowledged at `now`, Unix ms."""
         return all(member.in_hand(now) for member in self.notified_members() if member.active)

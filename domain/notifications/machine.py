@@ -356,8 +356,7 @@ class _Turn:
         repeat, sent = self.rule.repeat_ms, group.sent_at
         if repeat is None or sent is None or group.in_hand(self.now):
             return False
-        goes_on = any(member.active for member in group.notified_members())
-        return goes_on and self.now >= sent + repeat
+        return group.goes_on() and self.now >= sent + repeat
 
     def _with_clock(self, group: Group) -> Group:
         """Return a group with its escalation clock updated.
