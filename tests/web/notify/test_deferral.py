@@ -66,6 +66,12 @@ def to_rota(bench: Bench) -> None:
     bench.define(stages=[{"rotas": [bench.rota.pk]}])
 
 
+def last_resort() -> Channel:
+    """Store a channel of last resort."""
+    plain = {"name": "Boss", "kind": "mail", "address": "boss@a.org", "last_resort": True}
+    return Channel.objects.create(**plain, changed_at=1)
+
+
 def subjects(bench: Bench) -> list[str]:
     return [each.subject for _, each in bench.sent]
 
@@ -190,9 +196,7 @@ def test_where_no_end_is_sent_what_is_over_is_not_told(bench: Bench) -> None:
 
 def test_nobody_on_call_is_an_alarm_at_once_and_told_later(bench: Bench) -> None:
     to_rota(bench)
-    boss = Channel.objects.create(
-        name="Boss", kind="mail", address="boss@a.org", changed_at=1, last_resort=True
-    )
+    boss = last_resort()
     RotaShift.objects.all().delete()
     ATTACK.begin(bench)
     bench.at(0)
@@ -204,6 +208,22 @@ def test_nobody_on_call_is_an_alarm_at_once_and_told_later(bench: Bench) -> None
     assert (last.recipient, last.subject) == ("omar@example.org", "shop under attack")
     assert "/notifications/reply/" in last.text
     assert boss.messages.count() == 1
+
+
+def test_what_is_queued_for_the_only_one_who_is_disabled_is_an_alarm_at_once(bench: Bench) -> None:
+    to_rota(bench)
+    last_resort()
+    bench.refused = REFUSED
+    ATTACK.begin(bench)
+    bench.at(0)
+    User.objects.update(is_active=False)
+    bench.refused = None
+    bench.at(1)
+    bench.at(2)
+    assert subjects(bench) == ["Nobody was reached: shop under attack"]
+    User.objects.update(is_active=True)
+    bench.at(3)
+    assert subjects(bench)[1:] == ["shop under attack"]
 
 
 def test_what_is_queued_for_a_user_who_is_disabled_goes_to_who_is_on_call(bench: Bench) -> None:
@@ -241,9 +261,7 @@ def test_who_comes_on_call_in_quiet_hours_is_told_after_them(bench: Bench) -> No
 
 def test_what_failed_for_a_day_is_tried_on_and_alarmed_each_day(bench: Bench) -> None:
     bench.define(repeat_ms=None)
-    Channel.objects.create(
-        name="Boss", kind="mail", address="boss@a.org", changed_at=1, last_resort=True
-    )
+    last_resort()
     bench.refused = Undelivered("no answer", unreachable=True)
     ATTACK.begin(bench)
     for minute in range(0, 50 * 60, 10):
