@@ -565,11 +565,13 @@ class MessageQuerySet(models.QuerySet["Message"]):
         return self.open().update(status=status, reason=reason[:MAX_REASON], ended_at=now)
 
     def without_reader(self, since: int) -> MessageQuerySet:
-        """Return the messages written since a time (Unix ms) of which nobody may have any, and of
-        which there was no alarm. The end of what went on matters less."""
+        """Return the messages that need work, or were written since a time (Unix ms), of which
+        nobody may have any, and of which there was no alarm. The end of what went on matters
+        less."""
         same = Message.objects.filter(occasion=OuterRef("occasion"))
         reached = same.filter(Q(status=SENT) | Q(reason=MERGED))
-        rows = self.filter(unreached_at=None, created_at__gt=since).exclude(occasion="")
+        recent = Q(created_at__gt=since) | Q(status__in=OPEN)
+        rows = self.filter(recent, unreached_at=None).exclude(occasion="")
         return rows.exclude(status=SENT).exclude(kind=RESOLVED).exclude(Exists(reached))
 
     def inbox_of(self, user: User) -> MessageQuerySet:

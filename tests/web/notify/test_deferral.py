@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 
 from dashboard.core.common.times import DAY_MS, MINUTE_MS
 from dashboard.notify.notifications.channels import Undelivered
-from dashboard.notify.notifications.decisions import OVER_BEFORE, RULE_OFF
+from dashboard.notify.notifications.decisions import OVER_BEFORE, RULE_OFF, decide
 from dashboard.notify.notifications.deferral import (
     UNNAMED,
     DeferredMessage,
@@ -224,6 +224,18 @@ def test_what_is_queued_for_the_only_one_who_is_disabled_is_an_alarm_at_once(ben
     User.objects.update(is_active=True)
     bench.at(3)
     assert subjects(bench)[1:] == ["shop under attack"]
+
+
+def test_a_notifier_that_was_killed_before_the_alarm_raises_it_days_later(bench: Bench) -> None:
+    to_rota(bench)
+    last_resort()
+    RotaShift.objects.all().delete()
+    bench.define(repeat_ms=None)
+    ATTACK.begin(bench)
+    decide(lambda: bench.now)
+    bench.at(3 * 24 * 60)
+    bench.at(3 * 24 * 60 + 1)
+    assert "Nobody was reached: shop under attack" in subjects(bench)
 
 
 def test_what_is_queued_for_a_user_who_is_disabled_goes_to_who_is_on_call(bench: Bench) -> None:
