@@ -58,6 +58,11 @@ class Member(NamedTuple):
         """Whether it is still going on."""
         return self.over_at is None
 
+    @property
+    def has_news(self) -> bool:
+        """Whether it goes on, and no message has reported it, or how bad it has become."""
+        return self.active and self.worst != self.notified
+
     def in_hand(self, now: int) -> bool:
         """Return whether an acknowledgement is in force at `now`, Unix ms."""
         return self.ack_until is not None and now < self.ack_until
@@ -104,6 +109,10 @@ class Group:
     def notified_members(self) -> list[Member]:
         """Return the members that a message has reported."""
         return [member for member in self.members.values() if member.notified]
+
+    def goes_on(self) -> bool:
+        """Return whether a member that a message has reported goes on."""
+        return any(member.active for member in self.notified_members())
 
     def in_hand(self, now: int) -> bool:
         """Return whether every reported member that goes on is acknowledged at `now`, Unix ms."""

@@ -147,7 +147,7 @@ def _times(rule: Rule, group: Group, recent: Sequence[int], now: int) -> Iterato
     """Yield the times at which something may become due, including past ones."""
     unnotified = [member for member in group.members.values() if not member.notified]
     yield from (member.since + rule.after_ms for member in unnotified)
-    if any(member.active and member.since + rule.after_ms <= now for member in unnotified):
+    if any(each.has_news and each.since + rule.after_ms <= now for each in group.members.values()):
         yield now + LOOK_AGAIN_MS
     yield from (
         member.ack_until for member in group.notified_members() if member.ack_until is not None
@@ -356,8 +356,7 @@ class _Turn:
         repeat, sent = self.rule.repeat_ms, group.sent_at
         if repeat is None or sent is None or group.in_hand(self.now):
             return False
-        goes_on = any(member.active for member in group.notified_members())
-        return goes_on and self.now >= sent + repeat
+        return group.goes_on() and self.now >= sent + repeat
 
     def _with_clock(self, group: Group) -> Group:
         """Return a group with its escalation clock updated.

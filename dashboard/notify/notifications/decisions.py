@@ -21,6 +21,7 @@ from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import listed
 from dashboard.notify.notifications.ingestion import is_late
 from dashboard.notify.notifications.models import (
+    WAITED,
     AgentEvent,
     Group,
     GroupIncident,
@@ -276,7 +277,6 @@ log = structlog.get_logger(__name__)
 
 PORTION = 2_000
 """Events to which the rules are applied in one transaction."""
-WAITED = "it waited; later messages said it"
 NOTHING_LEFT = "nothing was left to send"
 OVER_BEFORE = "it was over before"
 RULE_OFF = "its rule was switched off or retired"

@@ -27,6 +27,7 @@ from dashboard.notify.notifications.models import (
     FAILED,
     GIVEN_UP,
     HELD,
+    LIMITED,
     MAX_ANSWER,
     MAX_REASON,
     MERGED,
@@ -64,12 +65,9 @@ FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 5_000, 10 * 60_000
 """Pauses before the retry of a failed message: each is twice the one before."""
 GIVE_UP_MS = 24 * HOUR_MS
 """How long a message is retried before it is given up."""
-MOST_TRIES = 100
 HELD_MS = 30_000
 """How often to check whether a held message can be sent."""
 
-LIMITED = "the channel's limit is reached: it waits"
-SWITCHED_OFF = "the channel was switched off or retired before it went out"
 EXPIRED = "every attempt failed for a day"
 
 
@@ -191,8 +189,7 @@ def _within_limits(due: Sequence[Message], now: int) -> list[Message]:
 
 def _of_channel(channel: Channel, messages: list[Message], now: int) -> list[Message]:
     if not channel.is_on:
-        _end(messages, NOT_SENT, SWITCHED_OFF, now)
-        return []
+        return []  # they are deferred
     sent = channel.sent_in_window(now)
     room = channel.most - sent.count()
     if len(messages) <= room:
@@ -212,8 +209,8 @@ def _hold(messages: Sequence[Message], reason: str, until: int) -> None:
 
 
 def _end(messages: Sequence[Message], status: str, reason: str, now: int) -> None:
-    rows = Message.objects.open().filter(pk__in=[each.pk for each in messages])
-    ended = rows.update(status=status, reason=reason[:MAX_REASON], ended_at=now)
+    rows = Message.objects.filter(pk__in=[each.pk for each in messages])
+    ended = rows.end_open(status, reason, now)
     models.add_counts({(DELIVERED, reason): ended})
 
 
@@ -288,7 +285,7 @@ class DeliveryAttempt:
     def claim(self) -> bool:
         """Claim the message for an attempt, unless another worker has. Return whether it did."""
         now = self.clock()
-        rows = Message.objects.due(now).filter(pk=self.message.pk)
+        rows = Message.objects.free(now).filter(pk=self.message.pk)
         with transaction.atomic():
             claimed = rows.update(
                 status=SENDING, lease=self.lease, lease_until=now + LEASE_MS, tries=F("tries") + 1
@@ -319,13 +316,12 @@ class DeliveryAttempt:
 
     def _store_failed(self, failure: Undelivered, ms: int) -> None:
         now, tries, why = self.clock(), self.message.tries, str(failure)
-        over = failure.final or tries >= MOST_TRIES or now - self.message.created_at >= GIVE_UP_MS
+        over = failure.final or now - self.message.created_at >= GIVE_UP_MS
         until = now + max(_pause(tries), failure.retry_after_ms or 0)
         channel = self.message.channel
         with transaction.atomic():
             if over:
-                reason = why if failure.final else f"{EXPIRED}: {why}"
-                self._update(status=GIVEN_UP, reason=reason[:MAX_REASON], ended_at=now)
+                self._give_up(why if failure.final else f"{EXPIRED}: {why}", failure, now)
             elif failure.unreachable and channel is not None:
                 until = now + max(_pause(channel.rests + 1), failure.retry_after_ms or 0)
                 self._update(status=FAILED, reason=why[:MAX_REASON], next_at=now)
@@ -335,10 +331,20 @@ class DeliveryAttempt:
             self._attempt().update(answer=why[:MAX_ANSWER], ms=ms)
             models.add_counts({(DELIVERED, "given up" if over else "failed"): 1})
 
+    def _give_up(self, why: str, failure: Undelivered, now: int) -> None:
+        """Give the message up; one about a group is deferred unless a retry would fail too."""
+        if failure.final or self.message.group_id is None:
+            self._update(status=GIVEN_UP, reason=why[:MAX_REASON], ended_at=now)
+        else:
+            self._held().await_receiver(why, now)
+
+    def _held(self) -> MessageQuerySet:
+        """Return the message if this worker still holds it."""
+        return Message.objects.filter(pk=self.message.pk, lease=self.lease)
+
     def _update(self, **fields: object) -> bool:
         """Update the message if this worker still holds it. Return whether it does."""
-        rows = Message.objects.filter(pk=self.message.pk, lease=self.lease)
-        return rows.update(lease="", lease_until=0, **fields) == 1
+        return self._held().update(lease="", lease_until=0, **fields) == 1
 
     def _attempt(self) -> QuerySet[Attempt]:
         return Attempt.objects.filter(message=self.message, number=self.message.tries)
@@ -392,7 +398,7 @@ def _lost_occasions(now: int) -> list[list[Message]]:
 
 def _is_lost(row: Message, now: int) -> bool:
     """Return whether a message has not reached its recipient; one that a limit holds back waits."""
-    if row.status in OPEN:
+    if row.status in OPEN and row.means:
         return now - row.created_at >= REACH_MS and row.reason != LIMITED
     return row.status != SENT and row.reason != MERGED
 

@@ -18,7 +18,7 @@ from dashboard.core.common.retention import Retention
 from dashboard.core.common.times import DAY_MS
 from dashboard.core.states.models import PLACE
 from domain.names import MAX_STATE
-from domain.notifications.group import RESOLVED
+from domain.notifications.group import RESOLVED, SUMMARY
 from domain.notifications.rule import AGENT, AGENTS, BUDGET
 from domain.notifications.rule import Rule as RuleValue
 from domain.notifications.rule_parser import rule_from_plain
@@ -473,6 +473,12 @@ class Group(models.Model):
         prefix, _, scenario = self.key.rpartition(" ")
         return scenario if prefix == BUDGET else ""
 
+    def is_known_to(self, channel: int | None, rota: int | None) -> bool:
+        """Return whether a channel or a rota has had a message about the group, or will have."""
+        rows = Message.objects.told().filter(channel=channel, rota=rota)
+        summed = Q(kind=SUMMARY, rule=self.rule_id, created_at__gte=self.announced_at or 0)
+        return rows.filter(Q(group=self) | summed).exists()
+
     def close(self, reason: str, now: int) -> None:
         """Close the group. reason: why it is closed without a message, empty if it had one."""
         self.closed_at, self.next_at, self.reason = now, None, reason
@@ -518,7 +524,10 @@ reason.
 OPEN = (QUEUED, SENDING, HELD, FAILED)
 """Statuses of messages that still need work."""
 MERGED = "the channel had too many messages: it is in a summary of several"
+WAITED = "it waited; later messages said it"
 """Why a message is not sent whose words go out in another."""
+LIMITED = "the channel's limit is reached: it waits"
+"""Why a message is held that goes out as it is."""
 
 
 class MessageQuerySet(models.QuerySet["Message"]):
@@ -532,12 +541,37 @@ class MessageQuerySet(models.QuerySet["Message"]):
         """Return the messages that wait for their rule."""
         return self.filter(status=WAITING)
 
+    def deferred(self) -> MessageQuerySet:
+        """Return the messages whose receiver cannot be reached: they have no address until then."""
+        return self.open().filter(means="")
+
+    def addressed(self) -> MessageQuerySet:
+        """Return the other messages that still need work."""
+        return self.open().exclude(means="")
+
+    def told(self) -> MessageQuerySet:
+        """Return the messages that have reached somebody, or are on their way."""
+        under_way = Q(status__in=OPEN) & ~Q(means="")
+        return self.filter(under_way | Q(status=SENT) | Q(reason=MERGED))
+
+    def await_receiver(self, reason: str, until: int) -> int:
+        """Take their address away, until there is one again, and return how many lost it. until:
+        when to look for one, Unix ms."""
+        lost = {"means": "", "user": None, "lease": "", "lease_until": 0}
+        return self.update(status=HELD, reason=reason[:MAX_REASON], next_at=until, **lost)
+
+    def end_open(self, status: str, reason: str, now: int) -> int:
+        """End those that still need work, and return how many did."""
+        return self.open().update(status=status, reason=reason[:MAX_REASON], ended_at=now)
+
     def without_reader(self, since: int) -> MessageQuerySet:
-        """Return the messages written since a time (Unix ms) of which nobody may have any, and of
-        which there was no alarm. The end of what went on matters less."""
+        """Return the messages that need work, or were written since a time (Unix ms), of which
+        nobody may have any, and of which there was no alarm. The end of what went on matters
+        less."""
         same = Message.objects.filter(occasion=OuterRef("occasion"))
         reached = same.filter(Q(status=SENT) | Q(reason=MERGED))
-        rows = self.filter(unreached_at=None, created_at__gt=since).exclude(occasion="")
+        recent = Q(created_at__gt=since) | Q(status__in=OPEN)
+        rows = self.filter(recent, unreached_at=None).exclude(occasion="")
         return rows.exclude(status=SENT).exclude(kind=RESOLVED).exclude(Exists(reached))
 
     def inbox_of(self, user: User) -> MessageQuerySet:
@@ -555,10 +589,14 @@ class MessageQuerySet(models.QuerySet["Message"]):
         ended = {"status": NOT_SENT, "reason": what[:MAX_REASON], "ended_at": now, "dedupe": None}
         return self.waiting().update(**ended)
 
+    def free(self, now: int) -> MessageQuerySet:
+        """Return the addressed messages that are due at `now` (ms) and that no worker holds. By
+        their own columns, so that an update with it is a claim in PostgreSQL too."""
+        return self.addressed().filter(next_at__lte=now, lease_until__lte=now)
+
     def due(self, now: int) -> MessageQuerySet:
-        """Return the open messages that may be tried at `now` (ms) and that no worker holds."""
-        rows = self.open().filter(next_at__lte=now, lease_until__lte=now)
-        return rows.filter(Q(channel=None) | Q(channel__rests_until__lte=now))
+        """Return those among them whose channel does not rest."""
+        return self.free(now).filter(Q(channel=None) | Q(channel__rests_until__lte=now))
 
 
 class Message(models.Model):
@@ -568,11 +606,12 @@ class Message(models.Model):
     about several, or about none; kind: from `domain.notifications.group.KINDS`, or `changed`,
     `test`, `unreached`, `digest`, `points`, `views`, `browser`; reason: why it is held, given up
     or not sent; why: what caused it, in words; channel, rota, user: whom it should reach and
-    through what; recipient: the address; occasion: the same for all that one decision of a rule
-    sends; unreached_at: when there was an alarm, as it reached nobody; read_at: when its user
-    marked it as read; payload: JSON for programs; thread: the id of the first message of its
-    conversation; dedupe: a key that only one message can have; next_at: when to try next; lease,
-    lease_until: which worker holds it, and until when.
+    through what; means: the kind of address, empty while nobody can be reached; recipient: the
+    address; occasion: the same for all that one decision of a rule sends; unreached_at: when there
+    was an alarm, as it reached nobody; read_at: when its user marked it as read; payload: JSON for
+    programs; thread: the id of the first message of its conversation; dedupe: a key that only one
+    message can have; next_at: when to try next; lease, lease_until: which worker holds it, and
+    until when.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)

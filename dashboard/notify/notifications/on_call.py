@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from dashboard.core.common.times import duration, utc
 from dashboard.notify.notifications import texts
 from dashboard.notify.notifications.channels import CHANNELS
 from dashboard.notify.notifications.models import (
+    HELD,
+    LIMITED,
     MAX_REASON,
     MAX_SUBJECT,
     NOT_SENT,
+    WAITED,
     WAITING,
     Channel,
     Group,
     Message,
+    MessageQuerySet,
     Rota,
     Rule,
 )
 from dashboard.notify.notifications.outbox import (
     MessageDraft,
     Recipient,
+    defer,
     new_id,
     new_occasion,
     only_one,
@@ -31,6 +38,7 @@ from dashboard.notify.notifications.outbox import (
     targets_of_channel,
     targets_of_user,
 )
+from domain.notifications.deferral import URGING
 from domain.notifications.group import SUMMARY
 from domain.notifications.machine import PAUSED, REASONS, Hold, Send, Summary
 from domain.notifications.rule import Rule as RuleValue
@@ -39,31 +47,36 @@ from domain.notifications.rule import Stage
 # ---- on call -------------------------------------------------------------------------------------
 # Who is on call, and whom the stages of a rule reach through channels and rotas.
 
-NOBODY, SWITCHED_OFF, NO_ADDRESS = "nobody is on call", "switched off", "no address"
+NOBODY, SWITCHED_OFF, NO_ADDRESS, RETIRED = (
+    "nobody is on call", "switched off", "no address", "retired",
+)  # fmt: skip
 UNREACHED_REASONS = {
     NOBODY: "nobody is on call in the rota who is active",
-    SWITCHED_OFF: "the channel or the rota is switched off, retired, or of a kind that is unknown",
+    SWITCHED_OFF: "the channel is switched off",
     NO_ADDRESS: "who is on call has no address of the kinds that the rota uses",
+    RETIRED: "the channel or the rota is retired, or of a kind that is unknown",
 }
-"""Why a stage reaches nobody through a channel or a rota."""
+"""Why a stage reaches nobody through a channel or a rota. All but the last may pass."""
 
 
 class Reached(NamedTuple):
     """Whom stages reach. targets: each recipient once, with the number of the first stage that
-    reaches it; missed: stage, name and reason of each channel or rota that reaches nobody."""
+    reaches it; missed: stage and reason for each channel or rota that reaches nobody, which is
+    given by its name and without means."""
 
     targets: list[tuple[int, Recipient]]
-    missed: list[tuple[int, str, str]]
+    missed: list[tuple[int, Recipient, str]]
 
 
 def reach(stages: Iterable[tuple[int, Stage]], at: int) -> Reached:
     """Return whom these stages, given with their numbers, reach at a time (Unix ms)."""
     reached = Reached([], [])
-    known: set[tuple[str, str]] = set()
+    known: set[tuple[Any, ...]] = set()
     for number, stage in stages:
-        for name, targets, why in (*_channels(stage), *_rotas(stage, at)):
-            if why:
-                reached.missed.append((number, name, why))
+        for receiver, targets, why in (*_channels(stage), *_rotas(stage, at)):
+            if why and receiver not in known:
+                known.add(receiver)
+                reached.missed.append((number, receiver, why))
             for target in targets:
                 if (place := target[:2]) not in known:
                     known.add(place)
@@ -71,26 +84,30 @@ def reach(stages: Iterable[tuple[int, Stage]], at: int) -> Reached:
     return reached
 
 
-def _channels(stage: Stage) -> Iterator[tuple[str, list[Recipient], str]]:
+def _channels(stage: Stage) -> Iterator[tuple[Recipient, list[Recipient], str]]:
     rows = Channel.objects.in_bulk(stage.channels)
     for number in stage.channels:
         row = rows.get(number)
-        if row is None or not row.is_on or row.kind not in CHANNELS:
-            yield row.name if row else f"channel {number}", [], SWITCHED_OFF
+        receiver = Recipient("", row.name if row else f"channel {number}", row)
+        if row is None or row.retired_at is not None or row.kind not in CHANNELS:
+            yield receiver, [], RETIRED
+        elif not row.enabled:
+            yield receiver, [], SWITCHED_OFF
         else:
-            yield row.name, targets_of_channel(row), ""
+            yield receiver, targets_of_channel(row), ""
 
 
-def _rotas(stage: Stage, at: int) -> Iterator[tuple[str, list[Recipient], str]]:
+def _rotas(stage: Stage, at: int) -> Iterator[tuple[Recipient, list[Recipient], str]]:
     rows = Rota.objects.in_bulk(stage.rotas)
     for number in stage.rotas:
         row = rows.get(number)
+        receiver = Recipient("", row.name if row else f"rota {number}", rota=row)
         if row is None or row.retired_at:
-            yield row.name if row else f"rota {number}", [], SWITCHED_OFF
+            yield receiver, [], RETIRED
             continue
         user = row.on_call(at)
         targets = targets_of_user(user, row.kinds, row) if user else []
-        yield row.name, targets, "" if targets else NO_ADDRESS if user else NOBODY
+        yield receiver, targets, "" if targets else NO_ADDRESS if user else NOBODY
 
 
 # ---- rule messages -------------------------------------------------------------------------------
@@ -98,40 +115,115 @@ def _rotas(stage: Stage, at: int) -> Iterator[tuple[str, list[Recipient], str]]:
 
 _THREADS = uuid.UUID("0d5b4f0e-5b0a-4a37-8f43-0f1d3a5a7c11")
 """Namespace of the ids of conversations."""
+OVER_UNTOLD = "it began and ended while nobody could be told"
+"""Why a message is not sent whose receiver knows nothing of what is over."""
 
 
 def store_send(rule: Rule, value: RuleValue, group: Group, send: Send, now: int) -> None:
     """Put a message about a group into the outbox for every recipient of its stages."""
-    url, send = texts.group_url(group.token), texts.worst_first(send)
-    scenario = only_one(member.scenario for member in send.members)
-    reached, occasion = reach(_stages(value, send.stages), now), new_occasion()
-    behind = texts.behind(send)
+    reached = reach(_stages(value, send.stages), now)
+    message = GroupMessage(rule, value, group, send, now)
+    message.replace_held(reached)
     for stage, target in reached.targets:
-        why = " ".join(filter(None, (why_sent(rule, value, stage, target), behind)))
-        thread = _thread(group, target)
+        message.put(stage, target)
+    for stage, receiver, reason in reached.missed:
+        message.miss(stage, receiver, reason)
+
+
+class GroupMessage:
+    """A message about a group on its way to recipients. occasion: a new one unless given."""
+
+    def __init__(
+        self, rule: Rule, value: RuleValue, group: Group, send: Send, now: int, occasion: str = ""
+    ) -> None:
+        self.rule, self.value, self.group, self.now = rule, value, group, now
+        self.send, self.url = texts.worst_first(send), texts.group_url(group.token)
+        self.is_over = not any(member.active for member in send.members)
+        self.occasion = occasion or new_occasion()
+        self._untold: set[Receiver] = set()
+
+    def replace_held(self, reached: Reached) -> None:
+        """End what is held for these receivers: this message says it, or one that only urges them
+        if that is all that this one does."""
+        targets = [target for _, target in reached.targets]
+        missed = [receiver for _, receiver, _ in reached.missed]
+        held = self.group.messages.filter(status=HELD).exclude(reason=LIMITED)
+        held = held.filter(kind__in=URGING) if self.send.kind in URGING else held
+        waited = {(row.channel_id, row.rota_id) for row in held}
+        for receiver in waited & set(map(_receiver, targets + missed)):
+            self._replace(held, receiver)
+
+    def _replace(self, held: MessageQuerySet, receiver: Receiver) -> None:
+        channel, rota = receiver
+        rows = list(held.filter(channel=channel, rota=rota))
+        held.filter(channel=channel, rota=rota).end_open(NOT_SENT, WAITED, self.now)
+        if self.is_over and not self.group.is_known_to(*receiver):
+            self._untold.add(receiver)
+            ended = Message.objects.filter(pk__in=[row.pk for row in rows], status=NOT_SENT)
+            ended.update(reason=OVER_UNTOLD)
+
+    def put(self, stage: int, target: Recipient) -> None:
+        """Put it into the outbox for a recipient, unless it began and ended while held."""
+        if _receiver(target) in self._untold:
+            self._store_none(stage, target, OVER_UNTOLD)
+        else:
+            put(target, self._draft(stage, target), self.now)
+
+    def miss(self, stage: int, receiver: Recipient, reason: str) -> None:
+        """Defer it for a channel or rota that reaches nobody, unless that never needs it."""
+        why, number = UNREACHED_REASONS[reason], _receiver(receiver)
+        if number in self._untold:
+            self._store_none(stage, receiver, OVER_UNTOLD)
+        elif reason == RETIRED or (self.is_over and not self.group.is_known_to(*number)):
+            self._store_none(stage, receiver, why)
+        else:
+            defer(receiver, self._draft(stage, receiver), why, self.now)
+
+    def _draft(self, stage: int, target: Recipient) -> MessageDraft:
+        send, url = self.send, self.url
+        why = " ".join(filter(None, (why_sent(self.rule, self.value, stage, target), self._behind)))
+        thread = thread_of(self.group, target) if target.means else ""
         number = new_id(thread)
         replies = _replies(send, number, target)
-        draft = MessageDraft(
+        as_mail = target.means in ("mail", "")
+        return replace(
+            self._heading(stage),
             id=number,
-            occasion=occasion,
-            kind=send.kind,
-            scenario=scenario,
-            subject=texts.subject(send),
             text=texts.as_text(send, why, url, replies),
-            html=texts.as_html(send, why, url, replies) if target.means == "mail" else "",
-            payload=texts.payload(send, rule.name, url),
+            html=texts.as_html(send, why, url, replies) if as_mail else "",
+            payload=texts.payload(send, self.rule.name, url),
             why=why,
-            rule=rule,
-            group=group,
-            stage=stage,
             thread=thread,
         )
-        put(target, draft, now)
-    for stage, name, reason in reached.missed:
-        missed = MessageDraft(
-            send.kind, texts.subject(send), "", scenario, stage=stage, occasion=occasion
+
+    def _store_none(self, stage: int, target: Recipient, why: str) -> None:
+        draft = self._heading(stage)
+        store_none(self.rule, self.group, draft, target.recipient, why, self.now)
+
+    def _heading(self, stage: int) -> MessageDraft:
+        return MessageDraft(
+            self.send.kind,
+            texts.subject(self.send),
+            "",
+            only_one(member.scenario for member in self.send.members),
+            rule=self.rule,
+            group=self.group,
+            stage=stage,
+            occasion=self.occasion,
         )
-        store_none(rule, group, missed, name, UNREACHED_REASONS[reason], now)
+
+    @cached_property
+    def _behind(self) -> str:
+        return texts.behind(self.send)
+
+
+Receiver = tuple[int | None, int | None]
+"""The numbers of a channel and of a rota, of which there is one."""
+
+
+def _receiver(target: Recipient) -> Receiver:
+    channel, rota = target.channel, target.rota
+    return channel.pk if channel else None, rota.pk if rota else None
 
 
 def _replies(send: Send, number: uuid.UUID, target: Recipient) -> dict[str, str]:
@@ -161,9 +253,12 @@ def store_summary(
             rule=rule, stage=stage, occasion=occasion,
         )  # fmt: skip
         put(target, draft, now)
-    for stage, name, reason in reached.missed:
-        missed = MessageDraft(SUMMARY, subject, "", scenario, stage=stage, occasion=occasion)
-        store_none(rule, None, missed, name, UNREACHED_REASONS[reason], now)
+    for group, part in zip(groups, summary.parts, strict=True):
+        message = GroupMessage(rule, value, group, part, now, occasion)
+        message.replace_held(reached)
+        for stage, receiver, reason in reached.missed:
+            if stage in part.stages:
+                message.miss(stage, receiver, reason)
 
 
 def store_hold(rule: Rule, group: Group, hold: Hold, now: int) -> None:
@@ -215,7 +310,7 @@ def why_sent(rule: Rule, value: RuleValue, stage: int, target: Recipient) -> str
     return f"Rule {rule.name}, stage {stage + 1} of {len(value.stages)}{through}."
 
 
-def _thread(group: Group, target: Recipient) -> str:
+def thread_of(group: Group, target: Recipient) -> str:
     """Return the id of the conversation with a recipient about a group."""
     return str(uuid.uuid5(_THREADS, f"{group.token} {target.means} {target.recipient}"))
 

@@ -25,6 +25,7 @@ from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
 from dashboard.core.states.models import EventCount
 from dashboard.notify.notifications.channels import CHANNELS
 from dashboard.notify.notifications.models import (
+    HELD,
     MAX_REASON,
     MAX_RECIPIENT,
     MAX_SUBJECT,
@@ -37,6 +38,10 @@ from dashboard.notify.notifications.models import (
 
 DECIDED, DELIVERED = "notification", "message"
 """Names of the counts of the rules' decisions, and of the results of deliveries."""
+
+
+DEFERRED_MS = 30_000
+"""How often to check whether the receiver of a deferred message can be reached."""
 
 
 class Recipient(NamedTuple):
@@ -104,6 +109,13 @@ def put(target: Recipient, draft: MessageDraft, now: int, *, dedupe: str = "") -
     row.id = draft.id or new_id(draft.thread)
     Message.objects.bulk_create([row], ignore_conflicts=True)
     return Message.objects.get(dedupe=dedupe) if dedupe else row
+
+
+def defer(target: Recipient, draft: MessageDraft, reason: str, now: int) -> None:
+    """Store a message whose receiver cannot be reached. target: its name, without means."""
+    row = _row(target, draft, now, "")
+    row.status, row.reason, row.next_at = HELD, reason[:MAX_REASON], now + DEFERRED_MS
+    row.save(force_insert=True)
 
 
 def new_id(thread: str) -> uuid.UUID:
@@ -219,6 +231,6 @@ def metrics() -> Iterator[MetricFamily]:
     yield MESSAGES.family(
         ((means, status), n) for means, status, n in stored.order_by("means", "status")
     )
-    oldest = Message.objects.open().aggregate(at=Min("created_at"))["at"]
+    oldest = Message.objects.addressed().aggregate(at=Min("created_at"))["at"]
     waited = 0 if oldest is None else max(0, now_ms() - oldest) / 1000
     yield MESSAGES_OLDEST.family([((), waited)])

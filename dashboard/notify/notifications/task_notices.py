@@ -20,7 +20,6 @@ from dashboard.notify.notifications.decisions import (
     REPLAYED,
     RULE_OFF,
     UNKNOWN,
-    WAITED,
     Assets,
     Holds,
     read_rule,
@@ -31,6 +30,7 @@ from dashboard.notify.notifications.models import (
     MAX_REASON,
     MAX_SUBJECT,
     NOT_SENT,
+    WAITED,
     Message,
     Rule,
     TaskNotice,
@@ -90,9 +90,9 @@ def store_message(rule: Rule, value: RuleValue, notices: Sequence[Notice], now: 
             thread=_thread(rule, notices[0], target),
         )
         put(target, draft, now, dedupe=_key(rule, notices[0], target))
-    for stage, name, reason in reached.missed:
+    for stage, target, reason in reached.missed:
         draft = MessageDraft(TASK, subject(notices), "", scenario, stage=stage, occasion=occasion)
-        store_none(rule, None, draft, name, MISSED[reason], now)
+        store_none(rule, None, draft, target.recipient, MISSED[reason], now)
     missed = next((reason for *_, reason in reached.missed), NO_ADDRESS)
     return "" if reached.targets else missed
 

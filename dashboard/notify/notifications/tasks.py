@@ -9,12 +9,15 @@ from celery import shared_task
 
 from dashboard.core.common.resumable import start_task
 from dashboard.notify.notifications.decisions import decide
+from dashboard.notify.notifications.deferral import carry_deferred
 from dashboard.notify.notifications.delivery import Deliveries, alarm
 from dashboard.notify.notifications.task_notices import decide_notices
 
 log = structlog.get_logger(__name__)
 DELIVERIES = Deliveries()
-STEPS: tuple[Callable[[], bool], ...] = (decide, decide_notices, DELIVERIES.start, alarm)
+STEPS: tuple[Callable[[], bool], ...] = (
+    decide, decide_notices, carry_deferred, DELIVERIES.start, alarm,
+)  # fmt: skip
 
 
 @shared_task(ignore_result=True)

@@ -377,6 +377,16 @@ def test_a_hold_keeps_back_what_goes_on_and_drops_what_ends_in_it(reason: str):
     assert dropped[-1].action == Close("scenario=attack", NOON, reason)
 
 
+@pytest.mark.parametrize("reason", [MAINTENANCE, BEHIND])
+def test_what_got_worse_during_a_hold_is_told_when_it_ends(reason: str):
+    def why(_scenario: str, _asset: str, at: int) -> str:
+        return reason if NOON + 5 * MINUTE <= at < NOON + 20 * MINUTE else ""
+
+    milder, worse = event(BEGUN, NOON, state="suspicious"), event(CHANGED, NOON + 10 * MINUTE)
+    played = play(PLAIN, milder, worse, world=World(scenarios(), why))
+    assert kinds(played) == [(0.5, OPENED), (20.5, MORE)]
+
+
 def test_over_the_limit_one_summary_tells_of_all_that_waited():
     rule = replace(PLAIN, most=3, group_by=("asset",), resolved=False)
     events = [event(BEGUN, NOON + n, f"site-{n:02}") for n in range(10)]

@@ -14,6 +14,7 @@ from dashboard.notify.notifications.delivery import MERGED, NO_LAST_RESORT, REAC
 from dashboard.notify.notifications.models import (
     FAILED,
     GIVEN_UP,
+    HELD,
     NOT_SENT,
     SENT,
     Channel,
@@ -63,7 +64,7 @@ def test_a_stage_with_nobody_on_call_is_an_alarm_at_once(world: World):
     assert message.subject == "Nobody was reached: shop under attack"
     assert "Night: nobody is on call in the rota who is active" in message.text
     assert "/notifications/ack/" in message.text
-    assert Message.objects.get(status=NOT_SENT).unreached_at is not None
+    assert Message.objects.get(status=HELD).unreached_at is not None
 
 
 def test_what_is_tried_in_vain_is_an_alarm_after_some_tries(world: World):
