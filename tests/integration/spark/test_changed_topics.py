@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -14,9 +13,10 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from bus.base import ConsumerRecord
 from domain.records import LOG_REPLACED
 from domain.version import Version
+from ops.leftovers import descendants
 from support.histories.judge import assert_equal_to_fold
 from support.run.stack import wait_until
-from support.spark.jobs import SCENARIOS, Job, Load
+from support.spark.jobs import SCENARIOS, Job, Load, alive
 from wire.job import Control, encode
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
@@ -66,13 +66,9 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     assert process.wait(30) == 0
 
 
-def status(job: Job) -> str:
-    return [each.status for each in job.query_reports() if each.answer is None][-1]
-
-
-def ask(job: Job, action: Any, parameters: dict[str, Any]) -> None:
-    record = Control("1", "kernel", action, "ada", "a drill", parameters)
-    job.bus.producer().send_and_wait(job.topics.control, b"kernel", encode(record))
+def statuses(job: Job) -> list[str]:
+    """What its query has reported of itself."""
+    return [each.status for each in job.query_reports(job.engine or "kernel") if not each.answer]
 
 
 def test_any_client_may_report_into_any_partition_and_none_is_lost(job: Job) -> None:
@@ -121,7 +117,7 @@ def test_a_topic_that_was_created_again_is_waited_for_and_then_read(
         report(job, asset, "attack")
     for _ in range(20):  # longer than the old one
         load.send(100)
-    wait_until(lambda: status(job) == "waiting", 90, f"it does not wait, see {job.log}")
+    wait_until(lambda: statuses(job)[-1] == "waiting", 90, f"it does not wait, see {job.log}")
     assert states(job)["both"] == "clear"
     record = Control("1", engine, "rebuild", "ada", "a drill", {})
     job.bus.producer().send_and_wait(job.topics.control, engine.encode(), encode(record))
@@ -150,10 +146,12 @@ def test_a_job_that_was_killed_twice_starts_behind_what_retention_has_deleted(jo
     load.finish()
     stop(process)
     for _ in range(3):  # at one place of the log
-        process = job.start()
-        wait_until(lambda: status(job) in ("running", "catching-up"), 60, "not started")
+        before, process = statuses(job).count("running"), job.start()
+        wait_until(lambda n=before: statuses(job).count("running") > n, 90, "not started")  # type: ignore[misc]
+        below = descendants(process.pid)
         process.kill()
         process.wait()
+        wait_until(lambda pids=below: not alive(pids), 10, "JVM outlives its driver")  # type: ignore[misc]
     client, topics = admin(job), [job.topics.reports(name) for name in job.scenarios()]
     for place, (_, end) in job.bus.offsets(topics).items():
         delete_before(client, place, end)
