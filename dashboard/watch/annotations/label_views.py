@@ -79,6 +79,7 @@ def page(request: HttpRequest, name: str, *, fault: str = "", status: int = 200)
         "places": range(annotation_labels.MOST_CHIPS),
         "fault": fault,
         "most_lines": label_files.MAX_LINES,
+        "empty_removes": label_files.EMPTY_REMOVES,
         "upload_table": label_uploads.UPLOAD_TABLE,
         "uploads": _uploads(request),
         "now": now_ms(),
@@ -187,7 +188,9 @@ def upload(request: HttpRequest) -> HttpResponse:
         label_uploads.UPLOADS.take(user_of(request).pk, now_ms())
     except TooMany as error:
         return page(request, scenario, fault=str(error), status=429)
-    kept = label_uploads.keep(user_of(request), known.name, sent.name or "", sent.read(), now_ms())
+    empty_removes, name = "empty_removes" in request.POST, sent.name or ""
+    user, now = user_of(request), now_ms()
+    kept = label_uploads.keep(user, known.name, name, sent.read(), now, empty_removes)
     at_once(kept)
     if kept.is_open:
         start_task(carry_on)
