@@ -387,7 +387,7 @@ class FactorRemoval(UserAction):
 @form_of("users:user", "number")
 @role_required("read", ADMINS)
 def end_sessions(request: HttpRequest, number: int) -> HttpResponse:
-    """End a user's sessions, or the one that the form names, but never the current one."""
+    """End the session that the form names, or all of a user's, but never the current one."""
     user, own = get_object_or_404(User, pk=number), request.session.session_key
     ended = account_sessions.end_chosen(user, request.POST, but=own)
     record(Actor.of(request), "session.ended", target=user.username, sessions=ended)
