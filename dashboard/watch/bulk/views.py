@@ -258,7 +258,7 @@ RUNS = Table(
     Column.number("Applied"), Column.number("Refused"), "By", "Why", Column.time("Started"),
 )  # fmt: skip
 REVIEWS = Limit("reviews", 20)
-FILLS = ("q", "kind", "to", "reason", "why", "n", "unit")
+FILLS = ("by", "q", "kind", "to", "reason", "why", "n", "unit")
 """Fields that an address or another page may fill."""
 BEGINS = (*FILLS, "scenario", "asset", "state")
 """What is kept of another page's choice."""
