@@ -22,7 +22,7 @@ from dashboard.core.accounts.login_guard import log_action
 from dashboard.core.accounts.models import ApiToken
 from dashboard.core.accounts.tokens import ALL_TOKENS
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import ALLOWED, Role, role_of, role_required, user_of
+from dashboard.core.common.access import ALLOWED, Role, role_of, role_required, takes, user_of
 from dashboard.core.common.metrics import LIMITED
 from dashboard.core.common.tables import NEWEST_FIRST, Pager, number_of, page_after
 
@@ -52,6 +52,7 @@ def own_sessions(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 @role_required("read", frozenset((Role.ADMIN,)))
+@takes("after")
 def all_tokens(request: HttpRequest) -> HttpResponse:
     """Show the tokens of all users that are not revoked."""
     now = timezone.now()

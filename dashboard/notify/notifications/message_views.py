@@ -29,6 +29,7 @@ from dashboard.core.common.access import (
     refusal,
     role_of,
     role_required,
+    takes,
     user_of,
 )
 from dashboard.core.common.lists import ListPage
@@ -291,6 +292,7 @@ FILLED_IN: Mapping[str, Mapping[str, str]] = {
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @role_required("read", among=OPERATORS)
+@takes("act")
 def acknowledge_group(request: HttpRequest, token: str) -> HttpResponse:
     """Show a group; on POST, acknowledge its incidents that go on."""
     group, user, now = get_object_or_404(Group, token=token), user_of(request), now_ms()
@@ -485,6 +487,7 @@ def _reply_page(request: HttpRequest, status: int, **context: Any) -> HttpRespon
 @require_safe
 @never_cache
 @role_required("read")
+@takes(*MessageFilterForm.parameters())
 def inbox(request: HttpRequest) -> HttpResponse:
     """Show the messages to the user, the newest first."""
     user, form = user_of(request), MessageFilterForm(request.GET)

@@ -198,6 +198,7 @@ class UserList(ListPage):
     form_class = SearchForm
     template = "accounts/users"
     table = USERS
+    parameters = ("after",)
     roles = ADMINS
 
     def list_context(self) -> dict[str, Any]:

@@ -15,7 +15,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.core.audit.log import Actor
-from dashboard.core.common.access import TooMany, form_of, is_fragment, role_required, user_of
+from dashboard.core.common.access import (
+    TooMany,
+    form_of,
+    is_fragment,
+    role_required,
+    takes,
+    user_of,
+)
 from dashboard.core.common.exports import attachment
 from dashboard.core.common.forms import scenario_links
 from dashboard.core.common.navigation import render_page
@@ -55,6 +62,7 @@ VALUES = Table("label-values", "Value", Column.number("Assets"))
 @require_safe
 @never_cache
 @role_required("read")
+@takes("scenario", "key")
 def labels(request: HttpRequest) -> HttpResponse:
     """Return the keys of a scenario's labels, and the values of one."""
     return page(request, request.GET.get("scenario", ""))
@@ -109,6 +117,7 @@ def _board(scenario: str, text: str) -> str:
 @require_safe
 @never_cache
 @role_required("read")
+@takes("scenario", blank=False)
 def label_file(request: HttpRequest) -> HttpResponseBase:
     """Return all labels of a scenario, as a file that can be uploaded again."""
     scenario = scenario_or_404(request.GET.get("scenario", next(iter(scenarios()))))
