@@ -25,6 +25,7 @@ from django.http import (
 )
 from django.shortcuts import redirect, render, resolve_url
 from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from dashboard.core.common.metrics import LIMITED
 
@@ -240,10 +241,20 @@ def _misspelt(request: HttpRequest, view: View) -> HttpResponse | None:
 # The login, and the way back to the page that asked for it.
 
 
+def page_of_form(request: HttpRequest) -> str:
+    """Return the path and query of the page that a form was sent from; "" if none of this site."""
+    page = request.headers.get("Referer", "")
+    if not url_has_allowed_host_and_scheme(page, request.get_host(), request.is_secure()):
+        return ""
+    return urlsplit(page)._replace(scheme="", netloc="", fragment="").geturl()
+
+
 def _to_login(request: HttpRequest) -> HttpResponse:
     if not is_fragment(request):
-        back = request.get_full_path() if request.method == "GET" else "/"
-        return redirect_to_login(back)
+        is_form = request.method == "POST"
+        return redirect_to_login(
+            (page_of_form(request) or "/") if is_form else request.get_full_path()
+        )
     # A redirect would be followed within the fragment; this header redirects the whole page.
     page = urlsplit(request.headers.get("HX-Current-URL", ""))
     back = f"{page.path}?{page.query}".removesuffix("?")

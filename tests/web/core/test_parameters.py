@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urljoin, urlsplit
-from uuid import UUID
 
 import pytest
 from django.test import Client
-from django.urls import URLPattern, get_resolver, resolve, reverse
+from django.urls import resolve, reverse
 
 from dashboard.core.common.navigation import every_page
+from support.web.addresses import addresses
 from support.web.web_fixtures import (
     known_incident,
     known_notifications,
@@ -26,23 +26,6 @@ from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 
-VALUES = {
-    "number": "1",
-    "id": str(UUID(int=1)),
-    "suffix": "csv",
-    "form": "csv",
-    "scenario": "attack",
-    "name": "attack",
-    "asset": "shop",
-    "agent": "waf-1",
-    "partition": "0",
-    "offset": "0",
-    "query": "kernel",
-    "table": "figures",
-    "key": "tier",
-    "kind": "mail",
-    "token": "nothing",
-}
 OPEN = ("/api/", "/healthz", "/readyz", "/metrics", "/push.js", "/status/")
 """Addresses that are no pages of a role."""
 BY_MAIL = ("/notifications/reply/", "/digests/unsubscribe/", "/account/")
@@ -57,29 +40,11 @@ class View(NamedTuple):
     parameters: Any
 
 
-def patterns(within: Any = None, prefix: str = "/") -> Iterator[tuple[str, URLPattern]]:
-    for each in get_resolver().url_patterns if within is None else within:
-        path = prefix + str(each.pattern)
-        if isinstance(each, URLPattern):
-            yield path, each
-        else:
-            yield from patterns(each.url_patterns, path)
-
-
-def address(pattern: str) -> str:
-    def value(match: Any) -> str:
-        if match[1] == "uuid":
-            return VALUES["id"]
-        return VALUES.get(match[2], "1")
-
-    return re.sub(r"<(\w+):(\w+)>", value, pattern)
-
-
 def views() -> list[View]:
     return [
-        View(address(pattern), getattr(each.callback, "parameters", None))
-        for pattern, each in patterns()
-        if not pattern.startswith(OPEN)
+        View(path, getattr(pattern.callback, "parameters", None))
+        for path, pattern in addresses()
+        if not path.startswith(OPEN)
     ]
 
 
