@@ -366,15 +366,10 @@ class BulkForm(ScheduleFields, EndForm):
             return BulkSelection(words, review.by_names(name, names), repeated=repeated)
         if data["by"] == "stale":
             parts = stale_ranges(self.scenario, self.stale.reason, self.stale.age, now)
-            rows = [part.order.of(part.rows) for part in parts]
-            return BulkSelection(self.stale.words(), review.by_rows(*rows), review.beyond(*rows))
+            return _selection(self.stale.words(), *(part.order.of(part.rows) for part in parts))
         if data["by"] == "all":
-            rows = visible(name).order_by("pk")
-            return BulkSelection("all", review.by_rows(rows), review.beyond(rows))
-        matching = self._filtered(now)
-        return BulkSelection(
-            self._filter_words(), review.by_rows(matching), review.beyond(matching)
-        )
+            return _selection("all", visible(name).order_by("pk"))
+        return _selection(self._filter_words(), self._filtered(now))
 
     def _filtered(self, now: int) -> QuerySet[AssetState]:
         criteria = parse(self.cleaned_data["q"], self.scenario, now)
@@ -403,6 +398,11 @@ class BulkForm(ScheduleFields, EndForm):
             username=user.get_username(),
             created_at=now,
         )
+
+
+def _selection(words: str, *rows: QuerySet[AssetState]) -> BulkSelection:
+    """Return the choice of these rows, in words."""
+    return BulkSelection(words, review.by_rows(*rows), review.beyond(*rows))
 
 
 def _with_names(data: QueryDict | None) -> QueryDict | None:
