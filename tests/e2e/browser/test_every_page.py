@@ -255,7 +255,7 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "incidents:groups": (
             "/s/attack/a/{mine}site/",
             sent("Add", key="customer", value="{mine}"),
-            "/incidents/groups/?scenario=attack&key=customer",
+            "/incidents/groups/?scenario=attack&label=customer",
         ),
         "incidents:group": linked("incidents:group"),
         # what a worker sends meanwhile
