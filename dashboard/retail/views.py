@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.core.common.access import role_required
+from dashboard.core.common.access import role_required, takes
 from dashboard.core.common.forms import FilterForm
 from dashboard.core.common.navigation import render_page
 from dashboard.core.common.scenarios import scenario_or_404
@@ -182,6 +182,7 @@ def _all(title: str, via: Via, ask: Callable[[], Many]) -> WayAnswer:
 @require_safe
 @never_cache
 @role_required("read")
+@takes(*WhereForm.parameters())
 def where(request: HttpRequest) -> HttpResponse:
     """Show the page. Raises Http404 if no orders are watched."""
     scenario, form = scenario_or_404(SCENARIO), WhereForm(request.GET)
@@ -349,6 +350,7 @@ def invoices(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 @role_required("read")
+@takes("span")
 def hourly(request: HttpRequest) -> JsonResponse:
     """Return the last 24 hours as JSON, for the charts. Raises Http404 for another span."""
     if request.GET.get("span", "day") not in SPANS:

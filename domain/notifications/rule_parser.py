@@ -57,10 +57,14 @@ def rule_from_plain(plain: Mapping[str, Any]) -> Rule:
     return Rule(**values)
 
 
+EVERY_SCENARIO = "*"
+"""Stands for all scenarios, also those to come, in the data of a rule."""
+
+
 def plain_rule(rule: Rule) -> dict[str, Any]:
     """Return a rule as JSON-compatible data; `rule_from_plain` restores an equal rule."""
     return {
-        "scenarios": list(rule.scenarios),
+        "scenarios": list(rule.scenarios) or [EVERY_SCENARIO],
         "labels": [f"{key}={value}" for key, value in rule.labels],
         "states": list(rule.states),
         "at_least": rule.at_least,
@@ -132,6 +136,11 @@ def _listed(read: Callable[[Any], T], most: int = MOST_LISTED) -> Callable[[Any]
         return tuple(dict.fromkeys(read(each) for each in value))
 
     return read_all
+
+
+def _scenarios(value: Any) -> tuple[str, ...]:
+    names = _listed(_text)(value)
+    return () if EVERY_SCENARIO in names else names
 
 
 def _agent_kind(value: Any) -> str:
@@ -212,7 +221,7 @@ def _stages(value: Any) -> tuple[Stage, ...]:
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "scenarios": _listed(_text),
+    "scenarios": _scenarios,
     "labels": _listed(_label),
     "states": _listed(_text),
     "at_least": _text,

@@ -25,6 +25,7 @@ from dashboard.core.common.access import (
     is_fragment,
     role_of,
     role_required,
+    takes,
     user_of,
 )
 from dashboard.core.common.exports import TIMES
@@ -389,6 +390,7 @@ WAYS = get_args(Way)
 @require_safe
 @never_cache
 @role_required("read")
+@takes("key", "seek")
 def record(request: HttpRequest, scenario: str, partition: int, offset: int) -> HttpResponse:
     """Render the record at this place of the scenario's source topic, decoded and raw."""
     known = scenarios().get(scenario)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
+from django.http import Http404
 from django.utils.http import urlencode
 
 from dashboard.core.common.forms import Choice
@@ -147,12 +148,15 @@ class OverrideList(ListPage):
 
     template = "board/overrides"
     table = OVERRIDES
+    parameters = ("scenario", "whose", "after")
 
     def list_context(self) -> dict[str, Any]:
         """Return the overrides of the page, and the links that narrow the list."""
         given, viewer = self.request.GET, self.request.user.get_username()
-        scenario, mine = given.get("scenario", ""), given.get("whose") == "mine"
-        scenario = scenario if scenario in scenarios() else ""
+        scenario, whose = given.get("scenario", ""), given.get("whose", "")
+        if (scenario and scenario not in scenarios()) or whose not in ("", "mine"):
+            raise Http404
+        mine = bool(whose)
         after = PagePosition.parse(given.get("after", "")[:60])
         page = overrides(scenarios(), self.now, viewer, scenario=scenario, mine=mine, after=after)
         chosen = {"scenario": scenario, "whose": "mine" if mine else ""}

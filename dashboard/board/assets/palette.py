@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.core.common.access import may, role_required
+from dashboard.core.common.access import may, role_required, takes
 from dashboard.core.common.navigation import agent_path
 from dashboard.core.common.scenarios import scenario_or_first, scenarios
 from dashboard.core.common.text import isolated
@@ -221,9 +221,13 @@ def _on_agents(verb: Verb, rest: str) -> Iterator[Act]:
 def _in_bulk(board: str) -> Iterator[Act]:
     """Yield each command for all that the board's filter finds; by default, for the first board."""
     given = parse_qs(urlsplit(board).query)
-    scenario = scenario_or_first(given.get("scenario", [""])[0])
+    name = given.get("scenario", [""])[0]
+    if name and name not in scenarios():
+        return
+    scenario = scenario_or_first(name)
     chosen = {key: given[key] for key in ("q", "state") if given.get(key)}
     which = "all that this filter shows" if chosen else f"all {scenario.noun}s"
+    chosen = chosen or {"by": ["all"]}
     for kind in ("set", "release", "purge"):
         query = urlencode({"scenario": scenario.name, "kind": kind, **chosen}, doseq=True)
         title = f"{kind.capitalize()} {which}, in bulk…"
@@ -240,6 +244,7 @@ MOST_BOARD = 4_000
 @require_safe
 @never_cache
 @role_required("read")
+@takes("q", "board")
 def palette(request: HttpRequest) -> HttpResponse:
     """Render the incident and assets that `q` names, and the actions that it describes, by role.
 

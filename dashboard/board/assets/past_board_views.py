@@ -26,7 +26,7 @@ from dashboard.board.assets.past_board import (
     TooManyChanges,
 )
 from dashboard.board.live.page_filter import order_of_token, token_of_order
-from dashboard.core.common.access import role_required
+from dashboard.core.common.access import role_required, takes
 from dashboard.core.common.exports import attachment, unprocessable, written
 from dashboard.core.common.forms import Choice, FilterForm, UtcTimeField, scenario_choices
 from dashboard.core.common.scenarios import scenarios
@@ -113,6 +113,7 @@ def _with_moment(data: QueryDict, at: int) -> QueryDict:
 @require_safe
 @never_cache
 @role_required("read")
+@takes(*AsOfForm.parameters())
 def as_of(request: HttpRequest) -> HttpResponse:
     """Render the board at a moment, or its differences from now."""
     now = now_ms()
@@ -219,6 +220,7 @@ PORTION = 1_000
 @require_safe
 @never_cache
 @role_required("read")
+@takes(*AsOfForm.parameters(), blank=False)
 def as_of_file(request: HttpRequest, form: str) -> HttpResponseBase:
     """Return all that the page shows, on every page, as CSV or NDJSON."""
     typed = AsOfForm(request.GET, now_ms())

@@ -27,7 +27,7 @@ from dashboard.board.live.page_filter import (
 )
 from dashboard.board.live.snapshots import Merged, MergedSnapshot, causes, read
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import is_fragment, may, role_required, user_of
+from dashboard.core.common.access import is_fragment, may, role_required, takes, user_of
 from dashboard.core.common.exports import CONTENT_TYPES, attachment, unprocessable, written
 from dashboard.core.common.navigation import first_board
 from dashboard.core.common.scenarios import scenario_or_404, scenarios, topics
@@ -88,6 +88,7 @@ Plain = dict[str, Any]
 @require_safe
 @never_cache
 @role_required("read")
+@takes("scenario", "q", "state", blank=False)
 def board_file(request: HttpRequest, form: str) -> HttpResponseBase:
     """Return all that the board's filter finds, on every page, by name, as CSV or NDJSON."""
     name = request.GET.get("scenario", "")
@@ -166,6 +167,9 @@ def _vote(vote: VoteValue, doubted: bool) -> str:
 # ---- board ---------------------------------------------------------------------------------------
 # The board, and the panel of one asset.
 
+BOARD_PARAMETERS = (
+    "scenario", "q", "state", "sort", "after", "wall", "asset", "do", "to", "command",
+)  # fmt: skip
 OTHERS = 20
 """Most states outside an open vocabulary's known ones that have a filter button of their own."""
 
@@ -173,6 +177,7 @@ OTHERS = 20
 @require_safe
 @never_cache
 @role_required("read")
+@takes(*BOARD_PARAMETERS)
 def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     """Render the board of one scenario, filtered as the address says."""
     if not (scenario or request.GET) and (address := first_board(user_of(request))):
@@ -281,6 +286,7 @@ def _boot(context: dict[str, Any], known: Scenario, snapshot: MergedSnapshot) ->
 @require_safe
 @never_cache
 @role_required("read")
+@takes("part", "before", "do", "to", "command")
 def asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     """Render one asset: a page, a panel for htmx, or (`?part=facts`) its facts alone."""
     known = scenario_or_404(scenario)
@@ -361,7 +367,7 @@ def _filter_query(request: HttpRequest, known: Scenario) -> str:
     """Return the query of the address for the board's file, without the page."""
     query = QueryDict(mutable=True)
     query["scenario"] = known.name
-    query.setlist("state", request.GET.getlist("state"))
+    query.setlist("state", list(filter(None, request.GET.getlist("state"))))
     if text := request.GET.get("q", ""):
         query["q"] = text
     return query.urlencode()

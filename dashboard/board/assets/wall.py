@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from dashboard.board.live.live_view import live_view
 from dashboard.board.live.page_filter import PageFilter
 from dashboard.board.live.snapshots import MergedSnapshot, read
-from dashboard.core.common.access import is_fragment, role_required
+from dashboard.core.common.access import is_fragment, role_required, takes
 from dashboard.core.common.scenarios import scenario_or_404, scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.core.job.freshness import BoardProblem
@@ -108,6 +108,7 @@ class WallBoard:
 @require_safe
 @never_cache
 @role_required("read")
+@takes("scenario")
 def wall(request: HttpRequest) -> HttpResponse:
     """Render the wall of all boards with severity, or of those that the address names."""
     chosen = [scenario_or_404(name) for name in request.GET.getlist("scenario")[:20]]

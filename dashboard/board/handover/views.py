@@ -37,6 +37,7 @@ from dashboard.core.common.access import (
     is_fragment,
     may,
     role_required,
+    takes,
     user_of,
 )
 from dashboard.core.common.exports import faults_of, unprocessable
@@ -127,6 +128,7 @@ def _known(form: SinceForm) -> dict[str, Scenario]:
 @require_safe
 @never_cache
 @role_required("read", OPERATORS)
+@takes(*SinceForm.parameters())
 def handover(request: HttpRequest) -> HttpResponse:
     """Return the page; scripts get only the part that refreshes."""
     if not is_fragment(request):
@@ -164,6 +166,7 @@ def _page(request: HttpRequest, form: SinceForm, text: HandoverForm, status: int
 @require_safe
 @never_cache
 @role_required("read", OPERATORS)
+@takes(*SinceForm.parameters())
 def as_text(request: HttpRequest) -> HttpResponse:
     """Return the page as Markdown."""
     form = SinceForm(request.GET, now_ms())

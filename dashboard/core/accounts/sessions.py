@@ -274,8 +274,8 @@ def forget_ended(_now: int) -> int:
 
 
 def end_chosen(user: User, form: QueryDict, but: str | None) -> int:
-    """End the session that a form names, or all if it names none, and return how many ended."""
-    if "session" not in form:
+    """End the session that a form names, or with `all` all of them; return how many ended."""
+    if "all" in form:
         return end_all(user, but)
     number = form.get("session") or ""
     known = number.isascii() and number.isdigit() and len(number) < 19

@@ -12,7 +12,6 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views import csrf
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
@@ -22,7 +21,15 @@ from dashboard.core.accounts.login_guard import log_action
 from dashboard.core.accounts.models import ApiToken
 from dashboard.core.accounts.tokens import ALL_TOKENS
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import ALLOWED, Role, role_of, role_required, user_of
+from dashboard.core.common.access import (
+    ALLOWED,
+    Role,
+    page_of_form,
+    role_of,
+    role_required,
+    takes,
+    user_of,
+)
 from dashboard.core.common.metrics import LIMITED
 from dashboard.core.common.tables import NEWEST_FIRST, Pager, number_of, page_after
 
@@ -52,6 +59,7 @@ def own_sessions(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 @role_required("read", frozenset((Role.ADMIN,)))
+@takes("after")
 def all_tokens(request: HttpRequest) -> HttpResponse:
     """Show the tokens of all users that are not revoked."""
     now = timezone.now()
@@ -143,7 +151,7 @@ def too_many(request: HttpRequest) -> HttpResponse:
 # The page shown when a form without a valid CSRF token is refused.
 
 
-def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Log that a form was refused, and show the page that says so (403)."""
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001 - Django's
+    """Log that a form was refused, and show the page that says so (403) and leads back to it."""
     log_action(request, "form-refused")
-    return csrf.csrf_failure(request, reason)
+    return render(request, "403_csrf.html", {"back": page_of_form(request)}, status=403)

@@ -1,4 +1,6 @@
-"""Access control: roles, the pages each may open, and rate limits for users."""
+"""Access control: roles, the pages each may open, the query parameters that these take, and rate
+limits for users.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -14,9 +16,16 @@ from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.contrib.auth.views import redirect_to_login
 from django.core.cache import caches
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponseNotAllowed,
+    QueryDict,
+)
 from django.shortcuts import redirect, render, resolve_url
 from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from dashboard.core.common.metrics import LIMITED
 
@@ -101,7 +110,8 @@ def role_required(action: Action, among: Collection[Role] = EVERY_ROLE) -> Calla
     """Restrict a view to users whose role is `among` these and allows `action`.
 
     Anonymous users are redirected to the login. Users without a role, or with one that does not
-    allow the action, get a page (403) that names the admins.
+    allow the action, get a page (403) that names the admins. A query parameter that the view does
+    not take (`takes`) is refused.
     """
 
     def decorate(view: View) -> View:
@@ -112,7 +122,7 @@ def role_required(action: Action, among: Collection[Role] = EVERY_ROLE) -> Calla
             role = role_of(request.user)
             if role is None or role not in among or action not in ALLOWED[role]:
                 return refusal(request, role, action, among)
-            return view(request, *args, **kwargs)
+            return _misspelt(request, view) or view(request, *args, **kwargs)
 
         # The login is requested here, so that a fragment can redirect the whole page there.
         return cast("View", login_not_required(guarded))
@@ -165,10 +175,86 @@ def is_fragment(request: HttpRequest) -> bool:
     return request.headers.get("HX-Request") == "true" and not request.headers.get("HX-Boosted")
 
 
+# ---- parameters ----------------------------------------------------------------------------------
+# Query parameters: a view that is open to roles takes those that it names, and no others.
+
+ADDED_BY_OTHERS = ("utm_", "fbclid", "gclid")
+"""How parameters begin that mail and chat programs add to links; every page ignores them."""
+
+
+class Parameters(NamedTuple):
+    """The query parameters of a view. One that ends in `*` stands for all that begin so.
+
+    blank: whether they may be blank.
+    """
+
+    names: frozenset[str] = frozenset()
+    blank: bool = True
+
+    def fault(self, query: QueryDict) -> str:
+        """Return what is wrong with a query; empty if nothing is."""
+        for name, given in query.lists():
+            if not self._has(name) and not name.startswith(ADDED_BY_OTHERS):
+                return f"{name}: expected {self.known}; this one is unknown."
+            if not self.blank and not all(map(str.strip, given)):
+                return f"{name}: expected a value; without the parameter all are meant."
+        return ""
+
+    def _has(self, name: str) -> bool:
+        begins = tuple(own.removesuffix("*") for own in self.names if own.endswith("*"))
+        return name in self.names or (bool(begins) and name.startswith(begins))
+
+    @property
+    def known(self) -> str:
+        """The names in words."""
+        return f"one of {', '.join(sorted(self.names))}" if self.names else "no parameter"
+
+
+def takes(*names: str, blank: bool = True) -> Callable[[View], View]:
+    """Declare the query parameters of a view that `role_required` restricts.
+
+    blank: whether they may be blank. Those of a file may not: nothing given is not everything.
+    """
+
+    def decorate(view: View) -> View:
+        setattr(view, "parameters", Parameters(frozenset(names), blank))  # noqa: B010 - none of Django's
+        return view
+
+    return decorate
+
+
+def _misspelt(request: HttpRequest, view: View) -> HttpResponse | None:
+    """Return the refusal (400) of a query that the view does not take, or None.
+
+    Whoever asks for some rows must not be answered with all.
+    """
+    parameters = getattr(view, "parameters", Parameters())
+    fault = parameters.fault(request.GET)
+    if not fault:
+        return None
+    if is_fragment(request) or not parameters.blank:
+        return HttpResponse(fault, status=400, content_type="text/plain; charset=utf-8")
+    return render(request, "unknown_parameter.html", {"fault": fault}, status=400)
+
+
+# ---- login ---------------------------------------------------------------------------------------
+# The login, and the way back to the page that asked for it.
+
+
+def page_of_form(request: HttpRequest) -> str:
+    """Return the path and query of the page that a form was sent from; "" if none of this site."""
+    page = request.headers.get("Referer", "")
+    if not url_has_allowed_host_and_scheme(page, request.get_host(), request.is_secure()):
+        return ""
+    return urlsplit(page)._replace(scheme="", netloc="", fragment="").geturl()
+
+
 def _to_login(request: HttpRequest) -> HttpResponse:
     if not is_fragment(request):
-        back = request.get_full_path() if request.method == "GET" else "/"
-        return redirect_to_login(back)
+        is_form = request.method == "POST"
+        return redirect_to_login(
+            (page_of_form(request) or "/") if is_form else request.get_full_path()
+        )
     # A redirect would be followed within the fragment; this header redirects the whole page.
     page = urlsplit(request.headers.get("HX-Current-URL", ""))
     back = f"{page.path}?{page.query}".removesuffix("?")

@@ -18,7 +18,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 from django.views.generic import FormView
 
-from dashboard.core.common.access import EVERY_ROLE, Action, Role, form_of, role_required
+from dashboard.core.common.access import (
+    EVERY_ROLE,
+    Action,
+    Role,
+    form_of,
+    role_required,
+    takes,
+)
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import (
     FIELD_MINUTE,
@@ -204,6 +211,11 @@ class FilterForm(forms.Form):
     collapses = False
     """Whether it collapses on a phone if it has many fields; what is asked for does not."""
 
+    @classmethod
+    def parameters(cls) -> tuple[str, ...]:
+        """Return the query parameters that the filter reads."""
+        return tuple(cls.base_fields)
+
     @property
     def collapsed(self) -> bool:
         """Return whether the fields collapse on a phone."""
@@ -232,7 +244,8 @@ class FilterForm(forms.Form):
         """Return what was submitted for a field, as a list if it is multiple-choice."""
         field = self.fields[name]
         if isinstance(field, forms.MultipleChoiceField):
-            return field.widget.value_from_datadict(self.data, {}, name)
+            chosen = field.widget.value_from_datadict(self.data, {}, name) or ()
+            return list(filter(None, chosen))
         return self.data.get(name)
 
 
@@ -366,6 +379,8 @@ class FormPage(FormView):
     """The URL name of the page with the form, if this URL only receives it."""
     page_parts: tuple[str, ...] = ("number",)
     """The parts of this URL that the page's URL takes too."""
+    parameters: tuple[str, ...] = ()
+    """The query parameters that the page reads."""
 
     now: int
     row: Any = None
@@ -374,7 +389,7 @@ class FormPage(FormView):
     def as_view(cls, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
         """Return the view, restricted to the page's roles and never cached."""
         guard = role_required(cls.permission, cls.roles)
-        view = never_cache(guard(super().as_view(**initkwargs)))
+        view = never_cache(guard(takes(*cls.parameters)(super().as_view(**initkwargs))))
         if cls.page:
             return form_of(cls.page, *cls.page_parts)(view)
         return (require_safe if cls.form_class is None else require_form)(view)

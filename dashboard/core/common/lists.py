@@ -13,7 +13,7 @@ from django.views import View
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.core.common.access import EVERY_ROLE, Role, role_required
+from dashboard.core.common.access import EVERY_ROLE, Role, role_required, takes
 from dashboard.core.common.exports import attachment, written
 from dashboard.core.common.extension_point import Provider
 from dashboard.core.common.forms import ListForm
@@ -74,17 +74,27 @@ class ListPage(View):
     exported_as = ""
     """The audit's name for the file's contents; by default the file's name."""
 
+    parameters: tuple[str, ...] = ()
+    """Query parameters that the page reads besides those of its form."""
+
     form: ListForm
     now: int
 
     @classmethod
     def addresses(cls, folder: str, page: str, file: str = "") -> list[URLPattern]:
         """Return the list's URL patterns. page, file: their names; without `file` there is none."""
-        view = require_safe(never_cache(role_required("read", cls.roles)(cls.as_view())))
-        patterns = [path(folder, view, name=page)]
+        names = (*cls.form_class.parameters(), *cls.parameters)
+        listed = takes(*names, "complete")(cls.as_view())
+        patterns = [path(folder, cls._restricted(listed), name=page)]
         if file:
-            patterns.append(path(f"{folder}{cls.name}.<str:suffix>", view, name=file))
+            whole = cls._restricted(takes(*names, blank=False)(cls.as_view()))
+            patterns.append(path(f"{folder}{cls.name}.<str:suffix>", whole, name=file))
         return patterns
+
+    @classmethod
+    def _restricted(cls, view: Any) -> Any:
+        """Return a view that is read alone, by the list's roles, and never cached."""
+        return require_safe(never_cache(role_required("read", cls.roles)(view)))
 
     def get(self, request: HttpRequest, suffix: str = "") -> HttpResponseBase:
         """Return the page, or the file with this suffix; 422 if the filter is invalid.

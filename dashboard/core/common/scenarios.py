@@ -42,8 +42,8 @@ def scenario_or_404(name: str) -> Scenario:
 
 
 def scenario_or_first(name: str) -> Scenario:
-    """Return the scenario with this name, or the first in the file if there is none."""
-    return scenarios().get(name) or next(iter(scenarios().values()))
+    """Return the scenario with this name, the first in the file for "". Raises Http404."""
+    return scenario_or_404(name or next(iter(scenarios())))
 
 
 class FileNow(NamedTuple):

@@ -46,6 +46,11 @@ class VocabularyForm(ListForm):
         self.fields["q"].widget.attrs["placeholder"] = self.vocabulary.example
         self.asked = ListFilter()
 
+    @classmethod
+    def parameters(cls) -> tuple[str, ...]:
+        """Return the query parameters that the filter reads: its fields, and terms of their own."""
+        return (*super().parameters(), *cls.vocabulary.parameters)
+
     def clean_q(self) -> str:
         """Return the text, and keep its terms. Raises ValidationError."""
         text = str(self.cleaned_data["q"])

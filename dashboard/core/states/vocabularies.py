@@ -397,6 +397,17 @@ class Vocabulary:
 
         return completed(text, at, begun, values)
 
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The query parameters that stand for terms of `q`."""
+        return tuple(self._terms())
+
+    def _terms(self) -> dict[str, LinkTerm]:
+        """Return what makes a term of a query parameter, by its name."""
+        own = {key.name: as_term(key.name) for key in self.keys}
+        word: dict[str, LinkTerm] = {"word": lambda value, _: quoted(value)}
+        return own | dict(self.links) | word
+
     def renewed(self, given: Mapping[str, Any]) -> QueryDict:
         """Return the query of an address with its other parameters as terms of `q`.
 
@@ -406,11 +417,9 @@ class Vocabulary:
         """
         query = QueryDict(mutable=True)
         query.update(given)
-        own = {key.name: as_term(key.name) for key in self.keys}
         terms = []
         given_all = query.copy()
-        word: dict[str, LinkTerm] = {"word": lambda value, _: quoted(value)}
-        for name, term in (own | dict(self.links) | word).items():
+        for name, term in self._terms().items():
             values = [value for value in query.getlist(name) if value]
             query.pop(name, None)
             terms += _joined([term(value, given_all) for value in values])

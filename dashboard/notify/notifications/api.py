@@ -48,6 +48,7 @@ from dashboard.notify.notifications.texts import without_replies
 from domain.names import MAX_NAME
 from domain.notifications.rule import Rule as Definition
 from domain.notifications.rule_parser import (
+    EVERY_SCENARIO,
     LONGEST_AFTER_MS,
     LONGEST_TEXT,
     LONGEST_WINDOW_MS,
@@ -104,7 +105,7 @@ class DefinitionIn(StrictSchema):
     The first stage is at once. Labels as `key=value`, of which any is enough. Durations in ms.
     """
 
-    scenarios: Texts = []
+    scenarios: Texts = [EVERY_SCENARIO]
     labels: Texts = []
     states: Texts = []
     at_least: Text = ""
@@ -368,9 +369,10 @@ def _plain_shift(row: RotaShift) -> dict[str, Any]:
 
 
 class ReadIn(StrictSchema):
-    """One's own message that has been read; null for all."""
+    """One's own message that has been read, or `all`: one of them is given."""
 
     message: uuid.UUID | None = None
+    all: Literal[True] | None = None
 
 
 class ReadOut(Schema):
@@ -420,8 +422,9 @@ def _plain_own(row: Message) -> dict[str, Any]:
 @router.operation("POST notifications/inbox/read", ReadOut, "read", *WRITE)
 def mark_own_messages(request: ApiRequest, given: ReadIn) -> Any:
     """Mark one of one's own messages as read, or all."""
-    name = str(given.message) if given.message else ""
-    return {"read": mark_as_read(request.auth, name, now_ms())}
+    if (given.message is None) is (given.all is None):
+        raise invalid("message", 'expected either "message" or "all": true')
+    return {"read": mark_as_read(request.auth, given.message, now_ms())}
 
 
 Moment = Query(None, ge=0, le=MAX_TIME)

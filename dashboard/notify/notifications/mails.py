@@ -203,6 +203,7 @@ class MailList(ListPage):
 
     template = "notifications/mail_catcher/mails"
     table = MAIL_TABLE
+    parameters = ("before",)
     roles = OPERATORS
 
     def list_context(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +29,7 @@ from dashboard.core.common.access import (
     refusal,
     role_of,
     role_required,
+    takes,
     user_of,
 )
 from dashboard.core.common.lists import ListPage
@@ -290,6 +292,7 @@ FILLED_IN: Mapping[str, Mapping[str, str]] = {
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @role_required("read", among=OPERATORS)
+@takes("act")
 def acknowledge_group(request: HttpRequest, token: str) -> HttpResponse:
     """Show a group; on POST, acknowledge its incidents that go on."""
     group, user, now = get_object_or_404(Group, token=token), user_of(request), now_ms()
@@ -484,6 +487,7 @@ def _reply_page(request: HttpRequest, status: int, **context: Any) -> HttpRespon
 @require_safe
 @never_cache
 @role_required("read")
+@takes(*MessageFilterForm.parameters())
 def inbox(request: HttpRequest) -> HttpResponse:
     """Show the messages to the user, the newest first."""
     user, form = user_of(request), MessageFilterForm(request.GET)
@@ -504,17 +508,16 @@ def inbox(request: HttpRequest) -> HttpResponse:
 @form_of("notifications:inbox")
 @role_required("read")
 def mark_read(request: HttpRequest) -> HttpResponse:
-    """Mark one of the user's messages as read, or all."""
-    mark_as_read(user_of(request), request.POST.get("message", ""), now_ms())
+    """Mark one of the user's messages as read, or with `all` all of them."""
+    user, given = user_of(request), request.POST
+    with suppress(ValueError):  # no id of a message
+        message = None if "all" in given else uuid.UUID(given.get("message", ""))
+        mark_as_read(user, message, now_ms())
     return redirect("notifications:inbox")
 
 
-def mark_as_read(user: User, name: str, now: int) -> int:
-    """Mark a user's message as read, all without a name; return how many were. An id that is none
-    of theirs marks nothing."""
+def mark_as_read(user: User, message: uuid.UUID | None, now: int) -> int:
+    """Mark a user's message as read, for None all; return how many were. An id that is none of
+    theirs marks nothing."""
     rows = Message.objects.inbox_of(user).unread()
-    try:
-        rows = rows.filter(pk=uuid.UUID(name)) if name else rows
-    except ValueError:
-        return 0
-    return rows.update(read_at=now)
+    return (rows if message is None else rows.filter(pk=message)).update(read_at=now)

@@ -14,13 +14,21 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.notify.notifications.models import MAX_TITLE, Channel, Rota, Rule
 from domain.notifications.events import AGENT_DOUBTED, AGENT_LATE, AGENT_REFUSED, AGENT_SILENT
 from domain.notifications.rule import Rule as Definition
-from domain.notifications.rule_parser import MOST_STAGES, RuleError, plain_rule, rule_from_plain
+from domain.notifications.rule_parser import (
+    EVERY_SCENARIO,
+    MOST_STAGES,
+    RuleError,
+    plain_rule,
+    rule_from_plain,
+)
 
 # ---- rule forms ----------------------------------------------------------------------------------
 # The form of a rule: its fields, its stages, and the conversion of both to the data of a rule.
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DAY_CHOICES = [(str(number), name) for number, name in enumerate(DAYS)]
+EVERY_DAY = [number for number, _ in DAY_CHOICES]
+EXPECTED_SCENARIOS = "Expected some of them: all scenarios, too, is a choice."
 FEWEST_STAGES = 3
 """The number of stages that the form has room for at least."""
 
@@ -57,10 +65,11 @@ def target_choices() -> list[tuple[str, str]]:
     return listed + [(f"rota:{row.pk}", f"{row.name} (rota)") for row in rotas]
 
 
-def _checks(label: str, choices: Any = ()) -> forms.MultipleChoiceField:
+def _checks(label: str, choices: Any = (), initial: Any = ()) -> forms.MultipleChoiceField:
     return forms.MultipleChoiceField(
         label=label,
         choices=choices,
+        initial=initial,
         required=False,
         widget=forms.CheckboxSelectMultiple,
         error_messages={"invalid_choice": "Expected some of the choices."},
@@ -79,7 +88,7 @@ class RuleForm(forms.Form):
     revision = forms.IntegerField(required=False, widget=forms.HiddenInput)
     name = forms.CharField(max_length=MAX_TITLE, label="Name")
     enabled = forms.BooleanField(required=False, initial=True, label="Enabled")
-    scenarios = _checks("Scenarios (none: all)")
+    scenarios = _checks("Scenarios")
     at_least = forms.ChoiceField(required=False, label="This state or a worse one")
     states = forms.MultipleChoiceField(
         required=False, label="Only these states", widget=forms.SelectMultiple(attrs={"size": 5})
@@ -108,10 +117,10 @@ class RuleForm(forms.Form):
     most = forms.IntegerField(label="Messages at most", initial=20)
     per = SpanField(label="Per", initial="1h")
     hours_begin, hours_end = _clock("From"), _clock("Until")
-    hours_days = _checks("Days (none: all)", DAY_CHOICES)
+    hours_days = _checks("Days", DAY_CHOICES, EVERY_DAY)
     hours_zone = forms.CharField(required=False, max_length=64, label="Zone", initial="UTC")
     quiet_begin, quiet_end = _clock("From"), _clock("Until")
-    quiet_days = _checks("Days (none: all)", DAY_CHOICES)
+    quiet_days = _checks("Days", DAY_CHOICES, EVERY_DAY)
     quiet_zone = forms.CharField(required=False, max_length=64, label="Zone", initial="UTC")
     quiet_exempt = forms.ChoiceField(required=False, label="Except this state or a worse one")
 
@@ -123,11 +132,22 @@ class RuleForm(forms.Form):
 
     def __init__(self, data: Any = None, row: Rule | None = None) -> None:
         super().__init__(data, initial=_initial(row) if row else None)
-        self._offer("scenarios", scenario_choices())
+        self._offer("scenarios", [(EVERY_SCENARIO, "All scenarios"), *scenario_choices()])
+        self.fields["scenarios"].required = True
+        self.fields["scenarios"].error_messages["required"] = EXPECTED_SCENARIOS
         self._offer("states", state_choices())
         for name in ("at_least", "quiet_exempt"):
             self._offer(name, [("", "any that is not good" if name == "at_least" else "none")])
             self._offer(name, [*self._choices(name), *state_choices()])
+
+    def clean(self) -> dict[str, Any]:
+        """Return the fields. Hours without a day are an error of their days."""
+        data = super().clean() or self.cleaned_data
+        for name in ("hours", "quiet"):
+            given = data.get(f"{name}_begin") or data.get(f"{name}_end")
+            if given and not data.get(f"{name}_days"):
+                self.add_error(f"{name}_days", "Expected days, as there are hours.")
+        return data
 
     def _choices(self, name: str) -> Any:
         field = self.fields[name]
@@ -198,7 +218,7 @@ class RuleForm(forms.Form):
         begin, end = data[f"{name}_begin"], data[f"{name}_end"]
         if not begin and not end:
             return None
-        days = [int(day) for day in data[f"{name}_days"]] or [*range(7)]
+        days = [int(day) for day in data[f"{name}_days"]]
         return {"zone": data[f"{name}_zone"] or "UTC", "days": days, "begin": begin, "end": end}
 
     def refuse(self, error: RuleError) -> None:
@@ -294,9 +314,11 @@ MOST_RULES = 200
 def checked(plain: Mapping[str, Any]) -> Definition:
     """Return the rule that JSON-able data describes.
 
-    Raises RuleError if the data is invalid or names a scenario, state, channel or rota that does
-    not exist.
+    Raises RuleError if the data is invalid, lists no scenario, or names a scenario, state, channel
+    or rota that does not exist.
     """
+    if plain.get("scenarios") == []:
+        raise RuleError({"scenarios": f"expected scenarios, or {EVERY_SCENARIO} for all of them"})
     rule = rule_from_plain(plain)
     known = scenarios()
     states = {state.name for scenario in known.values() for state in scenario.states}

@@ -275,6 +275,7 @@ RULES = Table(
     Column.number("Messages in 7 days"),
 )  # fmt: skip
 PREVIEW = Table("", "When", "Message", Column("Covers", numeric=True), "To", Column("Outcome"))
+ACTS = ("test", "enable", "disable", "retire")
 MOST_PREVIEWED, FIRST_PREVIEWED = 500, 10
 """Most messages in a preview, the newest, and how many of them are open at first."""
 
@@ -385,6 +386,9 @@ class RuleFormPage(FormPage):
 def act_on_rule(request: HttpRequest, number: int) -> HttpResponse:
     """Enable, disable, retire or test a rule."""
     row, do = _rule(number), request.POST.get("do", "")
+    if do not in ACTS:
+        messages.error(request, f"Nothing was done. do: expected {', '.join(ACTS)}.")
+        return redirect("notifications:rule", number)
     try:
         words = _act(request, row, do)
     except ChangedMeanwhile:
@@ -416,7 +420,7 @@ def _act(request: HttpRequest, row: RuleRow, do: str) -> str:
         row.retire(now)
     else:
         row.switch(do == "enable", now)
-    done = {"retire": "retired", "enable": "enabled"}.get(do, "disabled")
+    done = f"{do.removesuffix('e')}ed"
     record(Actor.of(request), f"notify.rule.{done}", target=row.name)
     return f"The rule {row.name} is {done}."
 

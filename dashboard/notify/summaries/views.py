@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import ADMINS, Role, role_of, role_required
+from dashboard.core.common.access import ADMINS, Role, role_of, role_required, takes
 from dashboard.core.common.exports import attachment, written
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import file_refusal
@@ -50,6 +50,7 @@ TABLES = {
 @require_safe
 @never_cache
 @role_required("read")
+@takes(*SummaryForm.parameters())
 def summary_page(request: HttpRequest) -> HttpResponse:
     """Show a summary."""
     form = form_of(request.GET)
@@ -74,6 +75,7 @@ def summary_page(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 @role_required("read")
+@takes(*SummaryForm.parameters(), blank=False)
 def summary_file(request: HttpRequest, table: str, form: str) -> HttpResponseBase:
     """Return a table of a summary as CSV or NDJSON. Raises Http404 for an unknown table."""
     asked = form_of(request.GET)

@@ -198,6 +198,7 @@ class UserList(ListPage):
     form_class = SearchForm
     template = "accounts/users"
     table = USERS
+    parameters = ("after",)
     roles = ADMINS
 
     def list_context(self) -> dict[str, Any]:
@@ -387,7 +388,7 @@ class FactorRemoval(UserAction):
 @form_of("users:user", "number")
 @role_required("read", ADMINS)
 def end_sessions(request: HttpRequest, number: int) -> HttpResponse:
-    """End a user's sessions, or the one that the form names, but never the current one."""
+    """End the session that the form names, or all of a user's, but never the current one."""
     user, own = get_object_or_404(User, pk=number), request.session.session_key
     ended = account_sessions.end_chosen(user, request.POST, but=own)
     record(Actor.of(request), "session.ended", target=user.username, sessions=ended)

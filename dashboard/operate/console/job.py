@@ -24,6 +24,7 @@ from dashboard.core.common.access import (
     form_of,
     role_of,
     role_required,
+    takes,
     user_of,
 )
 from dashboard.core.common.navigation import render_page
@@ -399,6 +400,7 @@ def _form(query: str, action: str, data: Any = None) -> RequestForm:
 @require_safe
 @never_cache
 @role_required("read", OPERATORS)
+@takes("span")
 def figures(request: HttpRequest, query: str) -> HttpResponse:
     """Return a query's figures over time as JSON, for the charts."""
     span = request.GET.get("span", "hour")
@@ -410,6 +412,7 @@ def figures(request: HttpRequest, query: str) -> HttpResponse:
 @require_safe
 @never_cache
 @role_required("read", OPERATORS)
+@takes("span")
 def samples_of(request: HttpRequest, query: str) -> HttpResponse:
     """Return the figures of the charts as JSON, such as how long reports took to the board."""
     span = request.GET.get("span", "hour")

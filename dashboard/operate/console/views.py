@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.core.common.access import OPERATORS, is_fragment, role_required
+from dashboard.core.common.access import OPERATORS, is_fragment, role_required, takes
 from dashboard.core.common.forms import FilterForm, scenario_choices
 from dashboard.core.common.kafka import gateway
 from dashboard.core.common.lists import ListPage
@@ -173,6 +173,7 @@ def _row(scenario: str, asset: str) -> BoardAsset | None:
 @require_safe
 @never_cache
 @role_required("read", OPERATORS)
+@takes(*KeyForm.base_fields)
 def partitions(request: HttpRequest) -> HttpResponse:
     """List every partition; for a script, the part of the page that refreshes itself."""
     log_edges = logs(gateway()).edges(SHARED_MS)
@@ -344,6 +345,7 @@ class ViewList(ListPage):
 @require_safe
 @never_cache
 @role_required("read", among=OPERATORS)
+@takes(*RowFilterForm.parameters())
 def view(request: HttpRequest, name: str) -> HttpResponse:
     """Return the page of a view's rows; to a script, the part that renews itself. Raises
     Http404."""

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.core.accounts import models
-from dashboard.core.common.access import REPORTS, TooMany, form_of, role_required, user_of
+from dashboard.core.common.access import REPORTS, TooMany, form_of, role_required, takes, user_of
 from dashboard.core.common.tables import Table
 from dashboard.core.common.times import now_ms
 from dashboard.operate.dead_letters.diagnosis import RecordFault
@@ -53,6 +53,7 @@ class Reviewed(NamedTuple):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @role_required("report", ADMINS)
+@takes("draft")
 def review(request: HttpRequest) -> HttpResponse:
     """Store the selection, then show what would happen to each letter before anything is done."""
     if request.method == "POST":
@@ -143,6 +144,7 @@ def discard_many(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @role_required("report", ADMINS)
+@takes("draft")
 def outcomes(request: HttpRequest) -> HttpResponse:
     """Show what became of letters that were redriven or discarded."""
     data = models.find_draft(request, "outcomes")

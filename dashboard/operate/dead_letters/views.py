@@ -20,6 +20,7 @@ from dashboard.core.common.access import (
     form_of,
     is_fragment,
     role_required,
+    takes,
     user_of,
 )
 from dashboard.core.common.exports import CONTENT_TYPES
@@ -88,6 +89,7 @@ BYTES = ("key", "value")
 @require_safe
 @never_cache
 @role_required("read", frozenset((Role.ADMIN,)))
+@takes(*LetterFilterForm.parameters())
 def export(request: HttpRequest, form: str) -> HttpResponseBase:
     """Return all letters that pass the filter as a file, oldest first."""
     if form not in CONTENT_TYPES:
@@ -276,6 +278,7 @@ def _at(topic: str, partition: int, offset: int) -> DeadLetter | None:
 @require_safe
 @never_cache
 @role_required("read", ADMINS)
+@takes(*LetterFilterForm.parameters(), "complete", "seen")
 def letters(request: HttpRequest) -> HttpResponse:
     """Return the list of letters that pass the filter; scripts get only the refreshing figures.
 

@@ -23,6 +23,7 @@ from dashboard.core.common.access import (
     form_of,
     is_fragment,
     role_required,
+    takes,
     user_of,
 )
 from dashboard.core.common.forms import UtcTimeField
@@ -295,6 +296,7 @@ PLAN = Table(
 @require_safe
 @never_cache
 @role_required("read", ADMINS)
+@takes(*ChoiceForm.base_fields, "offset-*")
 def replay(request: HttpRequest) -> HttpResponse:
     """Return the form, its plan and the newest replays; scripts get only the replays."""
     if is_fragment(request):

@@ -13,10 +13,10 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.core.common.access import ADMINS, role_required
+from dashboard.core.common.access import ADMINS, role_required, takes
 from dashboard.core.common.exports import attachment, written
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.tables import Column, Pager, Table
+from dashboard.core.common.tables import Column, Pager, Table, file_refusal
 from dashboard.core.states.board_rows import asset_path
 from dashboard.operate.requests.batch_queries import QueryDetail, QueryList
 from dashboard.operate.requests.models import READINGS_KEPT, Reading, StoredRow
@@ -52,6 +52,7 @@ class ReadingList(QueryList):
     form_class = ReadForm
     kept = READINGS_KEPT
     table = READINGS
+    parameters = ("scenario", "asset")
     action = "read-state"
     detail = "state_store:reading"
 
@@ -86,6 +87,7 @@ class ReadingDetail(QueryDetail):
     queryset = Reading.objects.all()
     template_name = "requests/state_store/reading.html"
     roles = ADMINS
+    parameters = ShowForm.parameters()
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
         """Return the context with the reading and, once it is complete, its rows."""
@@ -142,10 +144,13 @@ def _row(reading: Reading, row: StoredRow) -> dict[str, Any]:
 @require_safe
 @never_cache
 @role_required("read", ADMINS)
+@takes(*ShowForm.parameters(), blank=False)
 def export(request: HttpRequest, id: UUID) -> HttpResponseBase:  # noqa: A002 - as in the URL
     """Return the selected rows as a file of NDJSON."""
-    reading = get_object_or_404(Reading, pk=id)
-    shown = _shown(ShowForm(request.GET))
+    reading, form = get_object_or_404(Reading, pk=id), ShowForm(request.GET)
+    if refusal := file_refusal("ndjson", form):
+        return refusal
+    shown = _shown(form)
     lines = written("ndjson", (), _portions(reading, shown))
     return attachment(request, lines, f"state-store-{reading.scenario}", "ndjson")
 

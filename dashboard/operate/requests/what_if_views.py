@@ -203,6 +203,7 @@ class TrialList(QueryList):
     roles = OPERATORS
     kept = TRIALS_KEPT
     table = TRIALS
+    parameters = ("scenario", "rule")
 
     @cached_property
     def running(self) -> Scenario:
@@ -255,6 +256,7 @@ class TrialDetail(QueryDetail):
     queryset = Trial.objects.all()
     template_name = "requests/what_if/trial.html"
     roles = OPERATORS
+    parameters = ("q", "page")
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
         """Return the context with the trial and whatever result there is so far."""

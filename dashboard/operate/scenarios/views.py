@@ -22,6 +22,7 @@ from dashboard.core.common.access import (
     form_of,
     role_of,
     role_required,
+    takes,
     user_of,
 )
 from dashboard.core.common.kafka import gateway
@@ -108,6 +109,7 @@ def scenario(request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 @never_cache
 @role_required("read", ADMINS)
+@takes("rule")
 def change(request: HttpRequest, name: str) -> HttpResponse:
     """Return the form for a new rule, starting from the present one or the one in the URL."""
     entry = _known(name)
@@ -125,6 +127,7 @@ def change(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @role_required("read", ADMINS)
+@takes("draft")
 def review(request: HttpRequest, name: str) -> HttpResponse:
     """Return a proposal next to the file and the rule in force, before it is sent."""
     entry = _known(name)

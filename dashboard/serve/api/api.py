@@ -262,7 +262,7 @@ BODIES: dict[str, dict[str, Any]] = {
         },
     },
     "mark_own_messages": {
-        "all": {"summary": "All of them", "value": {"message": None}},
+        "all": {"summary": "All of them", "value": {"all": True}},
     },
     "create_notification_rule": {
         "by-night": {

@@ -20,6 +20,7 @@ from dashboard.core.common.access import (
     is_fragment,
     may,
     role_required,
+    takes,
     user_of,
 )
 from dashboard.core.common.forms import scenario_links
@@ -47,6 +48,7 @@ from domain.scenario import Scenario
 @require_safe
 @never_cache
 @role_required("read", OPERATORS)
+@takes("scenario")
 def agents(request: HttpRequest) -> HttpResponse:
     """Return the page of a scenario's agents; scripts get only the part that refreshes."""
     return _list_page(request, scenario_or_first(request.GET.get("scenario", "")))
@@ -113,6 +115,7 @@ def _list_page(
 @require_safe
 @never_cache
 @role_required("read", OPERATORS)
+@takes("do")
 def agent(request: HttpRequest, scenario: str, agent: str) -> HttpResponse:
     """Return the page of one agent; scripts get only the part that refreshes."""
     return _page(request, scenario_or_404(scenario), agent)

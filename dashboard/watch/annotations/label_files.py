@@ -40,7 +40,7 @@ from domain.names import name_ok
 # Labels as tables: read from a CSV file line by line, and written as one that can be read again.
 #
 # Either a line for each label (asset, key, value) or a line for each asset and a column for each
-# key. A cell without a value takes the label away.
+# key. A cell without a value says nothing, or takes the label away where that was chosen.
 
 # Most lines of one file, without its header.
 MAX_LINES = 100_000
@@ -67,23 +67,29 @@ class LabelCell(NamedTuple):
     line: int
 
 
+EMPTY_REMOVES = "Empty cells remove labels"
+NOTHING = f'expected a value; with "{EMPTY_REMOVES}" a line without one removes the label'
+"""Why a line that gives nothing is refused."""
+
 # By asset and key.
 EditsByAsset = dict[str, dict[str, LabelCell]]
 
 
 @dataclass
 class LabelTable:
-    """The content of a file. labels: how many it edits; import_counts: of its lines what is none of
-    those, counted as `refused`, `again` (an earlier line says the same) and `agents`' own."""
+    """The content of a file. empty_removes: whether a cell without a value removes the label;
+    labels: how many it edits; import_counts: of its lines what is none of those, counted as
+    `refused`, `again` (an earlier line says the same) and `agents`' own."""
 
+    empty_removes: bool = False
     edits: EditsByAsset = field(default_factory=dict)
     labels: int = 0
     lines: int = 0
     import_counts: ImportCounts = field(default_factory=ImportCounts)
 
 
-def read_table(data: bytes) -> LabelTable:
-    """Read a file and return its table. Raises Unreadable."""
+def read_table(data: bytes, empty_removes: bool = False) -> LabelTable:
+    """Read a file and return its table. Raises UnreadableTable."""
     if len(data) > MAX_BYTES:
         raise UnreadableTable(f"expected at most {MAX_BYTES >> 20} MiB")
     try:
@@ -92,7 +98,7 @@ def read_table(data: bytes) -> LabelTable:
         raise UnreadableTable(f"expected UTF-8; byte {error.start + 1} is none") from None
     first = text.split("\n", 1)[0]
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(first))
-    table = LabelTable()
+    table = LabelTable(empty_removes)
     try:
         header = [cell.strip().lower() for cell in next(reader, [])]
         take = _taking(header)
@@ -139,7 +145,11 @@ def _taking(header: Sequence[str]) -> Callable[[LabelTable, int, list[str]], Non
         if len(cells) != len(header):
             table.import_counts.refuse(line, f"expected {len(header)} cells, got {len(cells)}")
             return
-        for key, value in zip(header[1:], cells[1:], strict=True):
+        named = zip(header[1:], cells[1:], strict=True)
+        given = [(key, value) for key, value in named if value or table.empty_removes]
+        if not given:
+            table.import_counts.refuse(line, NOTHING)
+        for key, value in given:
             _take(table, line, cells[0], key, value)
 
     return take
@@ -160,6 +170,9 @@ def _take(table: LabelTable, line: int, asset: str, key: str, value: str) -> Non
         return
     if wrong := fault(key, value) if value else key_fault(key) and f"key: {key_fault(key)}":
         table.import_counts.refuse(line, wrong)
+        return
+    if not value and not table.empty_removes:
+        table.import_counts.refuse(line, NOTHING)
         return
     labels = table.edits.setdefault(asset, {})
     if key not in labels:
@@ -300,7 +313,7 @@ class UploadTask(ResumableTask[LabelUpload]):
     def _read(self) -> None:
         now = self.clock()
         try:
-            table = read_table(bytes(self.upload.data or b""))
+            table = read_table(bytes(self.upload.data or b""), self.upload.empty_removes)
         except UnreadableTable as error:
             problem = str(error)[:MAX_PROBLEM]
             self.move(status=UNREADABLE, problem=problem, data=None, ended_at=now)

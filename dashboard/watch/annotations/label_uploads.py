@@ -117,9 +117,12 @@ UPLOAD_TABLE = Table(
 )  # fmt: skip
 
 
-def keep(user: User, scenario: str, name: str, data: bytes, now: int) -> LabelUpload:
+def keep(
+    user: User, scenario: str, name: str, data: bytes, now: int, empty_removes: bool = False
+) -> LabelUpload:
     """Store a file that a user has sent at `now` (ms), to be read.
 
+    empty_removes: whether a cell without a value removes the label.
     Of those that the user has not had applied it is the only one.
     """
     mine = LabelUpload.objects.filter(user=user)
@@ -135,6 +138,7 @@ def keep(user: User, scenario: str, name: str, data: bytes, now: int) -> LabelUp
         name=name[-255:].encode(errors="replace").decode(),
         status=READING,
         data=data,
+        empty_removes=empty_removes,
         sent_at=now,
         started_at=now,
         moved_at=now,

@@ -15,7 +15,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.core.audit.log import Actor
-from dashboard.core.common.access import TooMany, form_of, is_fragment, role_required, user_of
+from dashboard.core.common.access import (
+    TooMany,
+    form_of,
+    is_fragment,
+    role_required,
+    takes,
+    user_of,
+)
 from dashboard.core.common.exports import attachment
 from dashboard.core.common.forms import scenario_links
 from dashboard.core.common.navigation import render_page
@@ -55,6 +62,7 @@ VALUES = Table("label-values", "Value", Column.number("Assets"))
 @require_safe
 @never_cache
 @role_required("read")
+@takes("scenario", "key")
 def labels(request: HttpRequest) -> HttpResponse:
     """Return the keys of a scenario's labels, and the values of one."""
     return page(request, request.GET.get("scenario", ""))
@@ -79,6 +87,7 @@ def page(request: HttpRequest, name: str, *, fault: str = "", status: int = 200)
         "places": range(annotation_labels.MOST_CHIPS),
         "fault": fault,
         "most_lines": label_files.MAX_LINES,
+        "empty_removes": label_files.EMPTY_REMOVES,
         "upload_table": label_uploads.UPLOAD_TABLE,
         "uploads": _uploads(request),
         "now": now_ms(),
@@ -108,6 +117,7 @@ def _board(scenario: str, text: str) -> str:
 @require_safe
 @never_cache
 @role_required("read")
+@takes("scenario", blank=False)
 def label_file(request: HttpRequest) -> HttpResponseBase:
     """Return all labels of a scenario, as a file that can be uploaded again."""
     scenario = scenario_or_404(request.GET.get("scenario", next(iter(scenarios()))))
@@ -187,7 +197,9 @@ def upload(request: HttpRequest) -> HttpResponse:
         label_uploads.UPLOADS.take(user_of(request).pk, now_ms())
     except TooMany as error:
         return page(request, scenario, fault=str(error), status=429)
-    kept = label_uploads.keep(user_of(request), known.name, sent.name or "", sent.read(), now_ms())
+    empty_removes, name = "empty_removes" in request.POST, sent.name or ""
+    user, now = user_of(request), now_ms()
+    kept = label_uploads.keep(user, known.name, name, sent.read(), now, empty_removes)
     at_once(kept)
     if kept.is_open:
         start_task(carry_on)

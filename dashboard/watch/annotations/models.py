@@ -451,7 +451,8 @@ class LabelUploadQuerySet(models.QuerySet["LabelUpload"]):
 class LabelUpload(ScenarioRow):
     """A label file that somebody has sent: read, compared, looked at, applied.
 
-    name: of its file; data: the file until it is read; labels and assets: how many it is about;
+    name: of its file; data: the file until it is read; empty_removes: whether a cell without a
+    value removes the label; labels and assets: how many it is about;
     read: what its lines came to (`ImportCounts`, as JSON); portion: the next one to be compared or
     applied; done: labels that have been; found: what that came to; problem: what holds it up, why
     it is no table, or why it is stopped; actor: who had it applied, in whose name it goes on;
@@ -475,6 +476,7 @@ class LabelUpload(ScenarioRow):
     read = models.TextField(default="{}")
     found = models.TextField(default="{}")
     data = models.BinaryField(null=True)
+    empty_removes = models.BooleanField(default=False)
 
     objects = LabelUploadQuerySet.as_manager()
 

@@ -153,7 +153,12 @@ KINDS = [
     ("schedule", "Schedule: a task for each"),
     ("purge", "Purge: take off the board"),
 ]
-FROM = [("filter", "By a filter"), ("names", "By their names"), ("stale", "Not reporting")]
+FROM = [
+    ("filter", "By a filter"),
+    ("names", "By their names"),
+    ("stale", "Not reporting"),
+    ("all", "All of them"),
+]
 MAX_FILE = 32 * 1_048_576
 """Largest list of names, bytes: 100,000 of the longest in one byte a character fit."""
 MAX_STATES = 50
@@ -245,7 +250,7 @@ class BulkForm(ScheduleFields, EndForm):
         max_length=MAX_TEXT,
         strip=False,
         label="Filter",
-        help_text="as on the board; empty: all",
+        help_text="as on the board",
     )
     names = forms.CharField(
         required=False,
@@ -327,6 +332,9 @@ class BulkForm(ScheduleFields, EndForm):
             self.add_error("to", expected_state(self.scenario, data.get("to", "")))
 
     def _clean_filter(self, data: dict[str, Any]) -> None:
+        if not self.states and not data.get("q", "").strip():
+            words = f"Expected a filter, or states below. For all: {dict(FROM)['all']}."
+            self.add_error("q", words)
         try:
             parse(data.get("q", ""), self.scenario, 0)
         except FilterError as error:
@@ -358,12 +366,10 @@ class BulkForm(ScheduleFields, EndForm):
             return BulkSelection(words, review.by_names(name, names), repeated=repeated)
         if data["by"] == "stale":
             parts = stale_ranges(self.scenario, self.stale.reason, self.stale.age, now)
-            rows = [part.order.of(part.rows) for part in parts]
-            return BulkSelection(self.stale.words(), review.by_rows(*rows), review.beyond(*rows))
-        matching = self._filtered(now)
-        return BulkSelection(
-            self._filter_words(), review.by_rows(matching), review.beyond(matching)
-        )
+            return _selection(self.stale.words(), *(part.order.of(part.rows) for part in parts))
+        if data["by"] == "all":
+            return _selection("all", visible(name).order_by("pk"))
+        return _selection(self._filter_words(), self._filtered(now))
 
     def _filtered(self, now: int) -> QuerySet[AssetState]:
         criteria = parse(self.cleaned_data["q"], self.scenario, now)
@@ -373,7 +379,7 @@ class BulkForm(ScheduleFields, EndForm):
     def _filter_words(self) -> str:
         states = ", ".join(self.scenario.spec(state).label for state in self.states)
         parts = [f"in {states}" if states else "", self.cleaned_data["q"].strip()]
-        return "; ".join(part for part in parts if part)[:400] or "all"
+        return "; ".join(part for part in parts if part)[:400]
 
     def run(self, user: Any, words: str, now: int) -> Run:
         """Return the run that a valid form requests, not saved yet."""
@@ -392,6 +398,11 @@ class BulkForm(ScheduleFields, EndForm):
             username=user.get_username(),
             created_at=now,
         )
+
+
+def _selection(words: str, *rows: QuerySet[AssetState]) -> BulkSelection:
+    """Return the choice of these rows, in words."""
+    return BulkSelection(words, review.by_rows(*rows), review.beyond(*rows))
 
 
 def _with_names(data: QueryDict | None) -> QueryDict | None:

@@ -12,7 +12,14 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.db import IntegrityError, transaction
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, QueryDict
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    JsonResponse,
+    QueryDict,
+)
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -29,6 +36,7 @@ from dashboard.core.common.access import (
     is_fragment,
     may,
     role_required,
+    takes,
     user_of,
 )
 from dashboard.core.common.forms import Choice, scenario_links
@@ -81,6 +89,7 @@ FIELDS = (
 @require_safe
 @never_cache
 @role_required("read")
+@takes("show", "page")
 def run(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as in the URL
     """Return the page of a run; to a script, the part of the page that renews itself."""
     return run_page(request, _known(id))
@@ -166,6 +175,7 @@ def _asked(known: Run, do: str, user: User) -> bool:
 @require_safe
 @never_cache
 @role_required("read")
+@takes(blank=False)
 def outcomes(request: HttpRequest, id: uuid.UUID) -> HttpResponseBase:  # noqa: A002 - as in the URL
     """Return the outcome of each asset as CSV."""
     known = _known(id)
@@ -194,10 +204,13 @@ def _address(request: HttpRequest, known: Run) -> str:
 
 
 def run_page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) -> HttpResponse:
-    """Return the page of a run, or its part that renews itself. fault: why a form of it was
-    refused."""
+    """Return the page of a run, or its part that renews itself. Raises Http404.
+
+    fault: why a form of it was refused.
+    """
     show = request.GET.get("show", "")
-    show = show if show in OUTCOMES or show == PINNED else ""
+    if show not in ("", PINNED, *OUTCOMES):
+        raise Http404
     name = request.user.get_username()
     items = Paginator(_shown(known, show, name), PAGE).get_page(request.GET.get("page"))
     context: dict[str, Any] = {
@@ -258,7 +271,7 @@ RUNS = Table(
     Column.number("Applied"), Column.number("Refused"), "By", "Why", Column.time("Started"),
 )  # fmt: skip
 REVIEWS = Limit("reviews", 20)
-FILLS = ("q", "kind", "to", "reason", "why", "n", "unit")
+FILLS = ("by", "q", "kind", "to", "reason", "why", "n", "unit")
 """Fields that an address or another page may fill."""
 BEGINS = (*FILLS, "scenario", "asset", "state")
 """What is kept of another page's choice."""
@@ -267,18 +280,20 @@ BEGINS = (*FILLS, "scenario", "asset", "state")
 @require_safe
 @never_cache
 @role_required("read")
+@takes(*BEGINS, "page", "draft")
 def bulk(request: HttpRequest) -> HttpResponse:
     """Return the form, as the address fills it, and the runs, the newest first."""
     form = None
     if may(request.user, "command"):
         data = account_models.find_draft(request, "bulk") or request.GET
-        form = _begun(scenario_or_404(data.get("scenario") or next(iter(scenarios()))), data)
+        form = _begun(scenario_or_first(data.get("scenario", "")), data)
     return _page(request, form)
 
 
 @require_safe
 @never_cache
 @role_required("command")
+@takes("scenario", "q", "state")
 def names(request: HttpRequest) -> HttpResponse:
     """Return the names that a board's filter finds as JSON, as many as a form can name.
 
@@ -301,7 +316,7 @@ def review(request: HttpRequest) -> HttpResponse:
     A choice made on another page comes without a command, or with `begin`: then the redirect leads
     to the form, filled with it.
     """
-    scenario = scenario_or_404(request.POST.get("scenario") or next(iter(scenarios())))
+    scenario = scenario_or_404(request.POST.get("scenario", ""))
     if "kind" not in request.POST or "begin" in request.POST:
         chosen = {key: request.POST.getlist(key) for key in request.POST if key in BEGINS}
         return redirect(reverse("bulk:bulk") + account_models.keep_draft(request, "bulk", chosen))
@@ -409,6 +424,7 @@ def _state_boxes(form: BulkForm) -> list[dict[str, Any]]:
 @require_safe
 @never_cache
 @role_required("read", OPERATORS)
+@takes(*StaleForm.base_fields, "scenario", "after")
 def stale_list(request: HttpRequest) -> HttpResponse:
     """Return the page of how many assets of each scenario are stale, and of those of one."""
     form, now = StaleForm(request.GET), now_ms()

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import ADMINS, form_of, role_of, role_required, user_of
+from dashboard.core.common.access import ADMINS, form_of, role_of, role_required, takes, user_of
 from dashboard.core.common.scenarios import scenario_or_404, scenarios
 from dashboard.core.common.tables import Column, Table
 from dashboard.core.common.times import now_ms
@@ -100,6 +100,7 @@ SHARED = Table("shared-filters", "Name", "By", "Scenario", "Filter")
 @require_safe
 @never_cache
 @role_required("read")
+@takes("scenario", "q", "at")
 def complete(request: HttpRequest) -> HttpResponse:
     """Return what may be typed at a position in a filter, as JSON."""
     text = request.GET.get("q", "")[:MAX_TEXT]

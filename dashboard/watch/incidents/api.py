@@ -52,7 +52,7 @@ from dashboard.watch.incidents.queries import (
     IncidentFilterForm,
     IncidentList,
 )
-from dashboard.watch.incidents.windows import WindowFilterForm, WindowForm, WindowList
+from dashboard.watch.incidents.windows import EVERY, WindowFilterForm, WindowForm, WindowList
 from domain.names import MAX_NAME, MAX_STATE
 from wire.source import MAX_TIME
 
@@ -503,6 +503,7 @@ def _typed(given: WindowIn) -> dict[str, Any]:
     assert end is not None
     others = {"all", "assets", "begin", "end", "duration_ms", "weekly_without", "filter"}
     typed = given.dict(exclude=others) | {"covers": covers, "filter": given.filter or ""}
+    typed["scenario"] = given.scenario or EVERY
     typed["weekly_without"] = ", ".join(map(str, given.weekly_without))
     typed["assets"] = "\n".join(given.assets or ())
     return typed | {"begin": utc_datetime(begin), "end": utc_datetime(end)}

@@ -542,6 +542,7 @@ class WindowFormPage(FormPage):
     permission = "command"
     form_class = WindowForm
     form_takes = ("now",)
+    parameters = ("scenario", "q", "asset")
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Return the response, or redirect if the window is no longer planned. Raises Http404."""

@@ -43,7 +43,6 @@ from dashboard.core.states.vocabularies import (
 )
 from dashboard.watch.annotations.models import MAX_WORK
 from dashboard.watch.incidents.models import (
-    ALL,
     BACK_MS,
     COVERS,
     FILTER,
@@ -118,7 +117,8 @@ WINDOW_INCIDENT_TABLE = Table(
 # ---- maintenance ---------------------------------------------------------------------------------
 # The form for a maintenance window, and the filter of the list. Times in UTC.
 
-EVERY = ("", "all scenarios")
+EVERY = "*"
+"""Stands for all scenarios in the form."""
 
 
 class WindowForm(WeeklyForm):
@@ -127,9 +127,12 @@ class WindowForm(WeeklyForm):
     field_order = ("name", "scenario", "covers", "filter", "assets", "begin", "end", *WEEKLY)
 
     name = forms.CharField(max_length=MAX_WORK, label="Name")
-    scenario = forms.ChoiceField(required=False, label="Scenario")
+    scenario = forms.ChoiceField(label="Scenario")
     covers = forms.ChoiceField(
-        choices=list(COVERS.items()), widget=forms.RadioSelect, initial=ALL, label="Covers"
+        choices=list(COVERS.items()),
+        widget=forms.RadioSelect,
+        label="Covers",
+        error_messages={"required": "Expected which assets: all of them, too, is a choice."},
     )
     filter = forms.CharField(
         required=False,
@@ -164,18 +167,23 @@ class WindowForm(WeeklyForm):
             self.fields[name].required = True
         choice = self.fields["scenario"]
         assert isinstance(choice, forms.ChoiceField)
-        choice.choices = [*scenario_choices(), EVERY]
+        choice.choices = [*scenario_choices(), (EVERY, "all scenarios")]
 
     @classmethod
     def of(cls, window: Window, now: int) -> WindowForm:
         """Return the form filled in from a window."""
         same = ("name", "scenario", "covers", "filter", "why", "excluded", "held")
         initial = {name: getattr(window, name) for name in same}
+        initial["scenario"] = window.scenario or EVERY
         initial["begin"], initial["end"] = utc_datetime(window.begin), utc_datetime(window.end)
         initial["assets"] = "\n".join(window.listed_assets)
         form = cls(now, initial=initial)
         form.once()
         return form
+
+    def clean_scenario(self) -> str:
+        """Return the scenario, "" for all."""
+        return str(self.cleaned_data["scenario"]).removeprefix(EVERY)
 
     def clean(self) -> dict[str, Any]:
         """Check the fields against each other."""

@@ -3,6 +3,7 @@
 // panel's asset.
 import { announce } from "../shared/announcements.js";
 import { zone } from "../shared/clock.js";
+import { accepted } from "../shared/drafts.js";
 import { isolated } from "./badges.js";
 import { number } from "../shared/number.js";
 
@@ -104,6 +105,7 @@ export class Acknowledge {
       return;
     }
     this.said().value = "";
+    accepted(this.form);
     this.dialog.close();
     announce(words); // last, as what becomes of the selection is announced too
   }

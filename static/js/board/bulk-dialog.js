@@ -6,6 +6,7 @@
 /* global htmx */
 import { announce } from "../shared/announcements.js";
 import { isolated } from "./badges.js";
+import { accepted } from "../shared/drafts.js";
 import { localise, zone } from "../shared/clock.js";
 import { renew } from "../console/refresh.js";
 
@@ -100,7 +101,7 @@ export function startBulk(dialog, selection, scenario) {
     if (body.hasAttribute("aria-busy")) return;
     const values = new FormData(form, event.submitter);
     values.delete("file"); // names are there already
-    load("POST", form.getAttribute("action") ?? address, values);
+    load("POST", form.getAttribute("action") ?? address, values, () => accepted(form));
   });
   dialog.addEventListener("close", () => body.replaceChildren());
 

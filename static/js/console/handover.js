@@ -38,34 +38,3 @@ if (copy && navigator.clipboard) {
     }, 3000);
   });
 }
-
-// What is being written for the next shift outlives another page, a reload, "Start my shift": in this
-// tab, for this user, until it is kept.
-const writing = /** @type {HTMLFormElement | null} */ (document.querySelector(".handover-write form"));
-if (writing) {
-  const text = /** @type {HTMLTextAreaElement} */ (writing.elements.namedItem("text"));
-  const draft = `handover:${document.querySelector(".who bdi").textContent}`;
-  const kept = document.querySelector(".message.success") && read(`${draft}:sent`);
-  if (kept) write(draft, "");
-  else if (!text.value) text.value = read(draft) ?? "";
-  write(`${draft}:sent`, "");
-  text.addEventListener("input", () => write(draft, text.value));
-  writing.addEventListener("submit", () => write(`${draft}:sent`, "yes"));
-}
-
-function read(name) {
-  try {
-    return sessionStorage.getItem(name);
-  } catch {
-    return null; // no storage: it holds for this page
-  }
-}
-
-function write(name, value) {
-  try {
-    if (value) sessionStorage.setItem(name, value);
-    else sessionStorage.removeItem(name);
-  } catch {
-    // No storage: it holds for this page.
-  }
-}

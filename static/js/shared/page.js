@@ -1,6 +1,7 @@
 // @ts-check
-// Every page: theme, the viewer's zone, menus, forms.
+// Every page: theme, the viewer's zone, menus, forms and what is typed into them.
 import { startZone } from "./clock.js";
+import { startDrafts } from "./drafts.js";
 import { startPalette } from "./palette.js";
 import { watchForms } from "./submission.js";
 import { followTabs } from "./tabs.js";
@@ -29,6 +30,7 @@ if (!location.hash) {
 startTheme(document.getElementById("theme"), document.getElementById("theme-name"));
 startZone();
 watchForms();
+startDrafts();
 followTabs();
 const palette = document.getElementById("palette");
 if (palette) startPalette(palette, document.getElementById("palette-button"));

@@ -199,7 +199,10 @@ def cancelled(walk: Walk) -> None:
 ORDER, REPLY = "/s/orders/a/{mine}order/", "notifications:reply"
 AN_HOUR_AGO = field_text(now_ms() // HOUR_MS * HOUR_MS - HOUR_MS)
 STORE_CHANNEL = sent("Save", name="{mine}mail", address="{mine}soc@example.invalid")
-AT_ONCE = {"group_by": "asset", "window": "0s", "most": "999", "stage-0-targets": "{mine}mail"}
+AT_ONCE = {
+    "scenarios": "*", "group_by": "asset", "window": "0s", "most": "999",
+    "stage-0-targets": "{mine}mail",
+}  # fmt: skip
 """Fields of a rule that tells of each incident, by a channel that an admin has made."""
 
 PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
@@ -252,7 +255,7 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "incidents:groups": (
             "/s/attack/a/{mine}site/",
             sent("Add", key="customer", value="{mine}"),
-            "/incidents/groups/?scenario=attack&key=customer",
+            "/incidents/groups/?scenario=attack&label=customer",
         ),
         "incidents:group": linked("incidents:group"),
         # what a worker sends meanwhile

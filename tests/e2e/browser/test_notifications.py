@@ -77,6 +77,7 @@ def test_a_rule_is_written_previewed_and_tried(
 ) -> None:
     page = open_as("operator", "/notifications/rules/new/")
     page.locator("#id_name").fill(f"{prefix}rule")
+    page.get_by_label("All scenarios").check()
     page.get_by_label("Lasts at least").fill("soon")
     page.locator(".stage").first.get_by_label(channel).check()
     page.get_by_role("button", name="Preview").press("Enter")
@@ -110,6 +111,7 @@ def test_a_messages_link_leads_to_a_form(
 ) -> None:
     page = open_as("operator", "/notifications/rules/new/")
     page.locator("#id_name").fill(f"{prefix}rule")
+    page.get_by_label("All scenarios").check()
     page.get_by_label("Group by").fill("asset")
     page.get_by_label("Wait for more").fill("0s")
     page.locator(".stage").first.get_by_label(channel).check()

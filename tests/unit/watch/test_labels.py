@@ -139,7 +139,9 @@ def edits(table: label_files.LabelTable) -> dict[str, dict[str, str | None]]:
 
 
 def test_a_line_for_each_label() -> None:
-    table = label_files.read_table(b"asset,key,value\nshop,tier,gold\nshop,owner,\nmail,tier,a b\n")
+    table = label_files.read_table(
+        b"asset,key,value\nshop,tier,gold\nshop,owner,\nmail,tier,a b\n", True
+    )
     assert edits(table) == {"shop": {"tier": "gold", "owner": None}, "mail": {"tier": "a b"}}
     assert (table.lines, table.labels, table.import_counts.said) == (3, 3, 0)
     assert table.edits["mail"]["tier"].line == 4
@@ -147,11 +149,17 @@ def test_a_line_for_each_label() -> None:
 
 def test_a_line_for_each_asset_as_a_spreadsheet_saves_it() -> None:
     data = "\ufeffasset;tier;owner\r\nshop;gold;\r\n\r\nZürich;;bob\r\n".encode()
-    table = label_files.read_table(data)
+    table = label_files.read_table(data, empty_removes=True)
     assert edits(table) == {
         "shop": {"tier": "gold", "owner": None},
         "Zürich": {"tier": None, "owner": "bob"},
     }
+
+
+def test_an_empty_cell_says_nothing_unless_it_was_chosen_that_it_removes() -> None:
+    table = label_files.read_table(b"asset,tier,owner\nshop,gold,\nmail,,\n")
+    assert edits(table) == {"shop": {"tier": "gold"}}
+    assert table.import_counts.refused == [(3, label_files.NOTHING)]
 
 
 @pytest.mark.parametrize(
@@ -163,6 +171,7 @@ def test_a_line_for_each_asset_as_a_spreadsheet_saves_it() -> None:
         ("shop,Ti er,x", "key: expected"),
         (f"shop,tier,{'x' * 101}", "value: expected"),
         ("first,tier,other", "an earlier line has another"),
+        ("shop,tier,", "expected a value"),
     ],
 )
 def test_a_line_that_is_none_is_refused_and_named(line: str, says: str) -> None:
@@ -198,7 +207,7 @@ def test_too_many_lines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_too_many_labels_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(label_files, "MAX_LABELS", 5)
     with pytest.raises(label_files.UnreadableTable, match="at most 5 labels"):
-        label_files.read_table(b"asset,a,b,c\nx,1,2,3\ny,,,\n")
+        label_files.read_table(b"asset,a,b,c\nx,1,2,3\ny,,,\n", empty_removes=True)
 
 
 def test_each_label_of_a_file_is_counted_once() -> None:
@@ -206,7 +215,7 @@ def test_each_label_of_a_file_is_counted_once() -> None:
         "asset,key,value,source", "a,tier,gold,person", "a,tier,gold,person", "a,tier,tin,person",
         "a,zone,x,agent waf-1", "b,Ti er,x,person", "b", "b,tier,,person",
     )  # fmt: skip
-    table = label_files.read_table("\n".join(lines).encode())
+    table = label_files.read_table("\n".join(lines).encode(), empty_removes=True)
     assert table.labels == 2
     assert table.import_counts.counts == {"again": 1, "refused": 3, "agents": 1}
     assert [line for line, _ in table.import_counts.refused] == [4, 6, 7]

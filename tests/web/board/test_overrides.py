@@ -100,7 +100,7 @@ def test_the_list_goes_on_page_by_page(
     for name in "abcde":
         pin(world, name)
     world.write()
-    seen, query = [], "?whose=all"
+    seen, query = [], ""
     for size in (2, 2, 1):
         rows = shown(client, query)
         assert len(rows) == size
@@ -113,11 +113,16 @@ def test_the_list_goes_on_page_by_page(
     assert not query
 
 
+def test_what_is_misspelt_is_not_everybodys(client: Client) -> None:
+    for query in ("whose=mnie", "scenario=atack"):
+        assert client.get(f"/overrides/?{query}").status_code == 404
+
+
 def test_a_script_gets_the_part_that_renews_itself(world: World, client: Client) -> None:
     pin(world, "a")
     world.write()
-    part = client.get("/overrides/?whose=all", headers={"HX-Request": "true"}).content.decode()
-    assert part.startswith('<div id="overrides" data-refresh="/overrides/?whose=all"')
+    part = client.get("/overrides/?whose=mine", headers={"HX-Request": "true"}).content.decode()
+    assert part.startswith('<div id="overrides" data-refresh="/overrides/?whose=mine"')
     assert "<html" not in part
 
 

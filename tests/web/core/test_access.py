@@ -458,7 +458,7 @@ API: list[tuple[str, str, Any, str, tuple[int, ...]]] = [
     ("get", "notifications/messages", None, "read", DOES),
     ("get", f"notifications/messages/{MESSAGE}", None, "read", DOES),
     ("get", "notifications/inbox", None, "read", SEES),
-    ("post", "notifications/inbox/read", {}, "read", SEES),
+    ("post", "notifications/inbox/read", {"all": True}, "read", SEES),
     ("get", "maintenance", None, "read", SEES),
     ("get", f"maintenance/{INCIDENT}", None, "read", SEES),
     ("post", "maintenance", WORK, "command", DOES),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
@@ -49,6 +50,8 @@ def test_a_message_is_read_once_its_user_says_so():
     client.post(f"{INBOX}read/", {"message": str(own.pk)})
     assert set(Message.objects.unread()) == {other, alien}
     client.post(f"{INBOX}read/", {})
+    assert set(Message.objects.unread()) == {other, alien}, "nothing given is not all"
+    client.post(f"{INBOX}read/", {"all": "1"})
     assert set(Message.objects.unread()) == {alien}
     assert "My messages (" not in client.get(INBOX).content.decode()
 
@@ -74,5 +77,8 @@ def test_as_many_are_marked_as_were_unread():
     Message.objects.filter(pk=letter(nina, "never sent").pk).update(status=NOT_SENT)
     path, headers = "/api/v1/notifications/inbox", bearer(nina)
     unread = client.get(path, headers=headers).json()["unread"]
-    marked = client.post(f"{path}/read", {}, content_type="application/json", headers=headers)
+    for wrong in ({}, {"message": None}, {"message": str(uuid.uuid4()), "all": True}):
+        refused = client.post(f"{path}/read", wrong, "application/json", headers=headers)
+        assert refused.status_code == 422
+    marked = client.post(f"{path}/read", {"all": True}, "application/json", headers=headers)
     assert (unread, marked.json()) == (1, {"read": 1})

@@ -31,7 +31,7 @@ from dashboard.notify.notifications.models import (
 from dashboard.watch.incidents.models import Incident
 from domain.notifications.rule_parser import rule_from_plain
 from support.web.rotas import make_rota
-from support.web.web_fixtures import error_of, logged_in, logged_in_as, make_user
+from support.web.web_fixtures import bearer, error_of, logged_in, logged_in_as, make_user
 from support.web.world import World
 
 pytestmark = pytest.mark.django_db
@@ -42,6 +42,7 @@ RULES, CHANNELS, ROTAS = (
     "/notifications/rotas/",
 )
 MESSAGES = "/notifications/messages/"
+REST = "/api/v1/notifications/rules"
 
 
 @pytest.fixture
@@ -81,6 +82,42 @@ def test_a_rule_is_written_by_its_form(client: Client, channel: Channel):
     assert (rule.hours.zone, rule.hours.days) == ("Europe/Berlin", frozenset({0, 4}))
     assert rule.quiet is None
     assert AuditEntry.objects.filter(action="notify.rule.created", target="Night").exists()
+
+
+def test_no_scenario_and_no_day_are_not_all_of_them(client: Client, channel: Channel):
+    new = client.get(f"{RULES}new/").context["form"]
+    assert not new["scenarios"].value()
+    assert len(new["hours_days"].value()) == 7
+    for name, expected in (("scenarios", "all scenarios, too"), ("hours_days", "Expected days")):
+        sent = fields(channel, store="1", **{name: []})
+        assert expected in error_of(client.post(f"{RULES}new/", sent), name)
+    assert not Rule.objects.exists()
+
+
+def test_all_scenarios_is_a_choice(client: Client, channel: Channel):
+    client.post(f"{RULES}new/", fields(channel, store="1", scenarios=["*"]))
+    rule = Rule.objects.get()
+    assert rule_from_plain(rule.definition).scenarios == ()
+    form = client.get(f"{RULES}{rule.pk}/edit/").context["form"]
+    assert form["scenarios"].value() == ["*"]
+
+
+def test_programs_choose_scenarios_too(channel: Channel):
+    headers, stages = bearer(make_user("operator")), [{"channels": [channel.pk]}]
+    body: dict[str, Any] = {"name": "All", "definition": {"scenarios": [], "stages": stages}}
+    refused = Client().post(REST, body, "application/json", headers=headers)
+    assert refused.status_code == 422
+    assert "* for all of them" in refused.json()["detail"]
+    body["definition"]["scenarios"] = ["*"]
+    made = Client().post(REST, body, "application/json", headers=headers).json()
+    assert made["definition"]["scenarios"] == ["*"]
+
+
+def test_a_misspelt_act_changes_no_rule(client: Client, rule: Rule):
+    page = client.post(f"{RULES}{rule.pk}/act/", {"do": "enabel"}, follow=True)
+    assert "do: expected test, enable, disable, retire" in page.content.decode()
+    rule.refresh_from_db()
+    assert rule.enabled
 
 
 def test_a_stored_rule_comes_back_into_its_form(client: Client, channel: Channel):

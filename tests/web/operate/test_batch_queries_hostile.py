@@ -71,7 +71,7 @@ def test_what_is_shown_of_a_result(client: Client, text: str) -> None:
     for field in ("verdict", "q", "sort", "page"):
         calm(client.get(f"/state-store/{ask}/?{field}={parameter(text)}"), text)
         rows = client.get(f"/state-store/{ask}/rows.ndjson?{field}={parameter(text)}")
-        assert rows.status_code == 200
+        assert rows.status_code in (200, 400, 422)
         assert rows.getvalue().count(b"\n") <= 1
     trial = Trial.objects.create(
         id=uuid.uuid4(), scenario="attack", query="kernel", since=0, keys=name, reason=name,

@@ -331,6 +331,8 @@ def test_all_other_sessions_end_at_once():
     user = person("manager")
     here, *others = [browser(user) for _ in range(3)]
     here.post("/account/sessions/", {})
+    assert [client.get("/").status_code for client in others] == [200, 200], "nothing is not all"
+    here.post("/account/sessions/", {"all": "1"})
     assert [client.get("/").status_code for client in (here, *others)] == [200, 302, 302]
 
 
@@ -359,10 +361,10 @@ def test_an_admin_ends_anybodys(admin):
     user = person("manager")
     client = browser(user)
     assert "127.0.0.1</td>" in admin.get(f"/users/{user.pk}/").content.decode()
-    admin.post(f"/users/{user.pk}/sessions/", {})
+    admin.post(f"/users/{user.pk}/sessions/", {"all": "1"})
     assert client.get("/").status_code == 302
     own = User.objects.get(username="admin")
-    admin.post(f"/users/{own.pk}/sessions/", {})
+    admin.post(f"/users/{own.pk}/sessions/", {"all": "1"})
     assert admin.get("/users/").status_code == 200, "the one that asks stays"
 
 

@@ -43,8 +43,9 @@ def board(world: World, *assets: str, scenario: str = "attack") -> None:
 
 def form(**more: Any) -> dict[str, Any]:
     """A form that is complete."""
+    by = "filter" if more.keys() & {"q", "state"} else "all"
     return {
-        "id": str(uuid.uuid4()), "scenario": "attack", "by": "filter", "kind": "purge",
+        "id": str(uuid.uuid4()), "scenario": "attack", "by": by, "kind": "purge",
         "reason": "a drill", "unchanged": "on", **more,
     }  # fmt: skip
 
@@ -112,6 +113,9 @@ def test_what_was_typed_stays_and_each_fault_is_named(world: World, client: Clie
         ({"reason": ""}, "This field is required"),
         ({"kind": "set", "to": "odd"}, "There is no state “odd”"),
         ({"q": "stat:clear"}, "there is no key stat"),
+        ({"q": " "}, "Expected a filter, or states below. For all: All of them."),
+        ({"by": "filter"}, "Expected a filter"),
+        ({"by": ""}, "This field is required"),
         ({"by": "names", "names": " \n"}, "Expected names"),
         ({"by": "stale", "n": "-1"}, "n: "),
         ({"kind": "set", "to": "clear", "end": "at", "until_at": "soon"}, "Expected a date"),

@@ -56,7 +56,7 @@ def board(world: World, *assets: str) -> None:
 
 def reviewed(client: Client, **more: Any) -> Run:
     form = {
-        "id": str(uuid.uuid4()), "scenario": "attack", "by": "filter", "kind": "set",
+        "id": str(uuid.uuid4()), "scenario": "attack", "by": "all", "kind": "set",
         "to": "suspicious", "end": "1h", "reason": REASON, "unchanged": "on", **more,
     }  # fmt: skip
     response = client.post("/bulk/review/", form)

@@ -54,9 +54,9 @@ def shops() -> None:
     )
 
 
-def upload(client: Client, data: str, name: str = "labels.csv") -> Any:
+def upload(client: Client, data: str, name: str = "labels.csv", **more: str) -> Any:
     sent = SimpleUploadedFile(name, data.encode())
-    return client.post("/labels/upload/", {"scenario": "attack", "file": sent})
+    return client.post("/labels/upload/", {"scenario": "attack", "file": sent, **more})
 
 
 def ten(value: str = "gold") -> str:
@@ -91,7 +91,7 @@ def test_a_small_table_is_looked_at_and_applied_at_once(
     shops: None, client: Client, woken: list[Any]
 ) -> None:
     table = "asset,key,value\nshop-1,tier,gilt\nshop-2,tier,\nmail,owner,<b>bob\nmail,state,x\n"
-    answer = upload(client, table, "<i>mine.csv")
+    answer = upload(client, table, "<i>mine.csv", empty_removes="on")
     page = text(client, answer.url)
     one_each = {"New": 1, "Changed": 1, "Removed": 1, "Refused": 1, "In the file": 4}
     assert counts(page) == one_each

@@ -298,9 +298,28 @@ def test_a_form_says_what_it_expects_and_keeps_what_was_typed(
 
 
 def test_a_list_needs_names_and_one_scenario(client: Client):
-    page = client.post("/maintenance/new/", FORM | {"covers": LISTED, "scenario": ""})
+    page = client.post("/maintenance/new/", FORM | {"covers": LISTED, "scenario": "*"})
     assert error_of(page, "scenario").startswith("Expected one scenario")
     assert error_of(page, "assets").startswith("Expected names")
+
+
+def test_nothing_chosen_is_not_everything(client: Client):
+    chosen = client.get("/maintenance/new/").context["form"]
+    assert chosen["covers"].value() is None
+    for name, expected in (("covers", "Expected which assets"), ("scenario", "This field is")):
+        for nothing in ({name: ""}, {}):
+            given = {key: value for key, value in FORM.items() if key != name} | nothing
+            assert error_of(client.post("/maintenance/new/", given), name).startswith(expected)
+    page = client.post("/maintenance/new/", FORM | {"covers": FILTER, "filter": " "})
+    assert error_of(page, "filter").startswith("expected a name or a label")
+    assert not Window.objects.exists()
+
+
+def test_all_assets_of_all_scenarios_is_a_choice(client: Client):
+    client.post("/maintenance/new/", FORM | {"covers": ALL, "scenario": "*"})
+    made = Window.objects.get()
+    assert (made.covers, made.scenario) == (ALL, "")
+    assert client.get(f"/maintenance/{made.pk}/edit/").context["form"]["scenario"].value() == "*"
 
 
 def test_links_begin_the_form_with_what_was_looked_at(client: Client):

@@ -319,7 +319,7 @@ def test_an_assets_page_says_beside_a_task_that_it_may_hide_an_attack(
 def review_of(client: Client, **more: str) -> str:
     """The page of a review of a task in ten minutes for all sites."""
     data = {
-        "id": str(uuid.uuid4()), "scenario": "attack", "by": "filter", "kind": "schedule",
+        "id": str(uuid.uuid4()), "scenario": "attack", "by": "all", "kind": "schedule",
         "after": "10m", "reason": "a drill", "unchanged": "on", **more,
     }  # fmt: skip
     review: Any = client.post("/bulk/review/", data)
@@ -361,7 +361,7 @@ def test_a_run_schedules_for_many(attacked: World, client: Client, monkeypatch: 
     attacked.report("mail", "suspicious")
     attacked.write()
     data = {
-        "id": str(uuid.uuid4()), "scenario": "attack", "by": "filter", "kind": "schedule",
+        "id": str(uuid.uuid4()), "scenario": "attack", "by": "all", "kind": "schedule",
         "do": "set", "to": "suspicious", "after": "10m", "reason": "a drill", "unchanged": "on",
     }  # fmt: skip
     review: Any = client.post("/bulk/review/", data)

@@ -1,0 +1,272 @@
+// @ts-check
+// What is typed into a form outlives a login that ended, and a form that was not accepted.
+//
+// In this tab, for this user, until the form is accepted. Passwords, codes, files and tokens are not
+// kept, nor is a form with `data-drafts="never"`; that of one with `data-drafts="outlive"` also
+// outlives other pages. Whoever logs out (`data-drafts="clear"`) leaves nothing behind.
+import { announce } from "./announcements.js";
+
+const STORED = "drafts";
+const KEPT_MS = 24 * 3_600_000;
+const MOST = 200_000; // characters of one form: lists of names come from files
+const RESTORED = "Restored what you had typed. It has not been sent.";
+const LOST = { lost: true, sent: false };
+const SECRET_TYPES = ["password", "file", "submit", "button", "reset", "image"];
+const SECRETS = ["one-time-code", "current-password", "new-password"];
+
+/**
+ * @typedef {Record<string, string[]>} Values by name of a field
+ * @typedef {{user: string, at: number, values: Values, outlives: boolean, sent: boolean, lost: boolean}} Draft
+ */
+
+/** What this tab keeps of forms, by their keys. */
+export class Drafts {
+  /**
+   * user: "" for nobody, who keeps nothing.
+   *
+   * @param {Pick<Storage, "getItem" | "setItem" | "removeItem">} storage
+   * @param {string} user
+   */
+  constructor(storage, user) {
+    this.storage = storage;
+    this.user = user;
+  }
+
+  /**
+   * A page has been loaded. How: `refused`, the login or the page of a refusal; `again`, by going back
+   * or a reload; `answer`, which a form was answered with; `other`.
+   *
+   * @param {"refused" | "again" | "answer" | "other"} how
+   * @param {number} now
+   */
+  arrive(how, now) {
+    /** @type {Record<string, Draft>} */
+    const left = {};
+    for (const [key, draft] of Object.entries(this.read())) {
+      if (now - draft.at >= KEPT_MS || (this.user && draft.user !== this.user)) continue;
+      if (how === "refused" || how === "again" || (draft.sent && how === "other")) Object.assign(draft, LOST);
+      if (draft.lost || (draft.outlives && !draft.sent)) left[key] = draft;
+    }
+    this.write(left);
+  }
+
+  /**
+   * @param {string} key
+   * @param {Partial<Draft>} changes
+   */
+  keep(key, changes) {
+    const drafts = this.read();
+    const begun = { values: {}, outlives: false, sent: false, lost: false };
+    drafts[key] = { ...begun, ...drafts[key], ...changes, user: this.user };
+    this.write(drafts);
+  }
+
+  /**
+   * The form was sent, and not accepted.
+   *
+   * @param {string} key
+   */
+  lose(key) {
+    if (this.read()[key]) this.keep(key, LOST);
+  }
+
+  /** @param {string} key */
+  drop(key) {
+    const { [key]: _, ...others } = this.read();
+    this.write(others);
+  }
+
+  clear() {
+    this.write({});
+  }
+
+  /**
+   * What is to be put back into a form.
+   *
+   * @param {string} key
+   * @returns {Values | undefined}
+   */
+  restorable(key) {
+    const draft = this.user ? this.read()[key] : undefined;
+    return draft && (draft.lost || draft.outlives) && !draft.sent ? draft.values : undefined;
+  }
+
+  /** @returns {Record<string, Draft>} */
+  read() {
+    try {
+      return JSON.parse(this.storage.getItem(STORED) ?? "{}");
+    } catch {
+      return {}; // no storage
+    }
+  }
+
+  /** @param {Record<string, Draft>} drafts */
+  write(drafts) {
+    try {
+      if (Object.keys(drafts).length) this.storage.setItem(STORED, JSON.stringify(drafts));
+      else this.storage.removeItem(STORED);
+    } catch {
+      // No storage, or it is full: what is typed holds for this page.
+    }
+  }
+}
+
+/** Whether what is typed into a field may be kept. */
+function isKept(field) {
+  const secret = SECRET_TYPES.includes(field.type) || SECRETS.includes(field.autocomplete);
+  return field.name && field.name !== "csrfmiddlewaretoken" && !secret;
+}
+
+/**
+ * The values of a form's fields that may be kept.
+ *
+ * @param {any} form
+ * @returns {Values}
+ */
+export function valuesOf(form) {
+  /** @type {Values} */
+  const values = {};
+  for (const field of form.elements) {
+    if (!isKept(field)) continue;
+    const given = (values[field.name] ??= []);
+    if (field.type === "checkbox" || field.type === "radio") given.push(...(field.checked ? [field.value] : []));
+    else if (field.type === "select-multiple") given.push(...Array.from(field.selectedOptions, (option) => option.value));
+    else given.push(field.value);
+  }
+  return values;
+}
+
+/**
+ * Put values into a form's fields. Returns those that it changed.
+ *
+ * @param {any} form
+ * @param {Values} values
+ */
+export function fill(form, values) {
+  const left = structuredClone(values);
+  const changed = [];
+  for (const field of form.elements) {
+    if (!isKept(field) || !left[field.name]) continue;
+    const before = JSON.stringify(valuesOf({ elements: [field] }));
+    put(field, left[field.name]);
+    if (JSON.stringify(valuesOf({ elements: [field] })) !== before) changed.push(field);
+  }
+  return changed;
+}
+
+/** Give a field its part of the values of its name. */
+function put(field, values) {
+  if (field.type === "checkbox" || field.type === "radio") field.checked = values.includes(field.value);
+  else if (field.type === "select-multiple") {
+    for (const option of field.options) option.selected = values.includes(option.value);
+  } else if (values.length) field.value = values.shift();
+}
+
+// ---- the page's forms ----------------------------------------------------------------------------
+
+const keys = new WeakMap(); // the form, and the key of what is typed into it
+let drafts = new Drafts(/** @type {any} */ ({}), "");
+
+/** Keep what is typed into the page's forms, and put back what was lost. */
+export function startDrafts() {
+  const { user = "" } = document.documentElement.dataset;
+  drafts = new Drafts(storage(), user);
+  drafts.arrive(arrival(), Date.now());
+  document.addEventListener("input", ({ target }) => save(/** @type {any} */ (target).form));
+  document.addEventListener("submit", sending);
+  document.addEventListener("htmx:load", (event) => restoreIn(/** @type {any} */ (event).detail.elt));
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const { elt, successful } = /** @type {any} */ (event).detail;
+    if (successful) accepted(elt);
+    else if (keys.has(elt)) drafts.lose(keys.get(elt));
+  });
+  restoreIn(document);
+}
+
+/** How this page came. */
+function arrival() {
+  const { user, refused, reload } = document.documentElement.dataset;
+  const [navigation] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));
+  if (!user || refused !== undefined) return "refused";
+  if (navigation?.type !== "navigate") return "again";
+  return navigation.redirectCount || reload !== undefined ? "answer" : "other";
+}
+
+/** What this tab stores; nothing where the browser forbids it. */
+function storage() {
+  try {
+    return sessionStorage;
+  } catch {
+    return /** @type {any} */ ({});
+  }
+}
+
+/**
+ * What was typed into a form has been taken.
+ *
+ * @param {any} form
+ */
+export function accepted(form) {
+  if (keys.has(form)) drafts.drop(keys.get(form));
+}
+
+function sending(event) {
+  const form = event.target;
+  if (form.dataset.drafts === "clear") drafts.clear();
+  if (event.defaultPrevented && !form.hasAttribute("hx-post")) return; // a script sends it, or nobody
+  if (save(form)) drafts.keep(keys.get(form), { sent: true, lost: false });
+}
+
+/** Keep what is typed into a form, if it is one of those. Returns whether it is. */
+function save(form) {
+  if (!drafts.user || !isDrafted(form)) return false;
+  const values = valuesOf(form);
+  if (JSON.stringify(values).length > MOST) return false;
+  drafts.keep(keyOf(form), { values, at: Date.now(), sent: false, outlives: form.dataset.drafts === "outlive" });
+  return true;
+}
+
+/** Whether a form changes something, and somebody types into it. */
+function isDrafted(form) {
+  const posts = form?.getAttribute("method")?.toLowerCase() === "post" || form?.hasAttribute("hx-post");
+  if (!posts || ["never", "clear"].includes(form.dataset.drafts)) return false;
+  return Array.from(form.elements).some((field) => isKept(field) && field.type !== "hidden");
+}
+
+/** A form's address and its name, or its place among those with this address. */
+function keyOf(form) {
+  if (keys.has(form)) return keys.get(form);
+  const address = (each) => new URL(each.getAttribute("action") ?? each.getAttribute("hx-post") ?? "", location.href).pathname;
+  const alike = Array.from(document.forms).filter((each) => address(each) === address(form));
+  const key = `${address(form)} ${form.id || alike.indexOf(form)}`;
+  keys.set(form, key);
+  return key;
+}
+
+function restoreIn(part) {
+  const inside = Array.from(part.querySelectorAll("form"));
+  for (const form of part.matches?.("form") ? [part, ...inside] : inside) if (isDrafted(form)) restore(form);
+}
+
+/** Put back what was typed into a form, and say so. */
+function restore(form) {
+  const values = drafts.restorable(keyOf(form));
+  const before = valuesOf(form);
+  const changed = values ? fill(form, values) : [];
+  if (!changed.some((field) => field.type !== "hidden")) return;
+  for (let details = form.closest("details"); details; details = details.parentElement.closest("details")) details.open = true;
+  const line = Object.assign(document.createElement("p"), { className: "restored", textContent: `${RESTORED} ` });
+  const discard = Object.assign(document.createElement("button"), { type: "button", textContent: "Discard" });
+  discard.addEventListener("click", () => {
+    fill(form, before);
+    accepted(form);
+    line.remove();
+    announce("Discarded");
+    changed.find((field) => field.type !== "hidden").focus();
+  });
+  line.append(discard);
+  form.prepend(line);
+  form.addEventListener("submit", () => line.remove());
+  if (form.getClientRects().length) announce(RESTORED); // else in a dialog that is not open
+  for (const field of changed) field.dispatchEvent(new Event("change", { bubbles: true }));
+}
