@@ -272,13 +272,12 @@ class Planner:
         """
         present = self._bus.topic_ids(self._workload.source_topics())
         self._report.replaced = ()
-        if positions(epoch.path) or start.offsets or start.quiet:
-            try:
-                check_logs(start.logs, present)
-            except LogReplaced as problem:
-                of_topic = self._workload.topics.scenario_of
-                self._report.replaced = tuple(of_topic(topic) or "" for topic in problem.topics)
-                raise
+        try:
+            check_logs(start.logs, present)
+        except LogReplaced as problem:
+            of_topic = self._workload.topics.scenario_of
+            self._report.replaced = tuple(of_topic(topic) or "" for topic in problem.topics)
+            raise
         return name_logs(epoch, {**start.logs, **present})
 
     def _set_aside(self, epoch: Epoch, start: EpochStart) -> None:

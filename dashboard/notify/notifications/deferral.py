@@ -62,7 +62,9 @@ def carry_deferred(clock: Clock = now_ms) -> bool:
         lock_until_commit("notifications", "rules")
         for row in _lost(now).select_related("channel")[:PORTION]:
             defer_lost(row, now)
-        rows = list(due.select_related("rule", "group__rule").order_by("created_at", "pk")[:PORTION])
+        rows = list(
+            due.select_related("rule", "group__rule").order_by("created_at", "pk")[:PORTION]
+        )
         for row in rows:
             _read(row, now).settle()
     return len(rows) == PORTION

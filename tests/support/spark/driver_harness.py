@@ -92,7 +92,7 @@ class Stage:
         sharing = EngineAssignment("kernel", "real-time", home, shares, room)
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(setLogLevel=lambda _: None))
         driver = Driver(settings, sharing, self.bus, spark, self.stop, "kernel")
-        self.thread = threading.Thread(target=self._run, args=(driver,))
+        self.thread = threading.Thread(target=self._run, args=(driver,), daemon=True)
         self.thread.start()
 
     def _run(self, driver: Driver) -> None:
