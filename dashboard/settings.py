@@ -100,6 +100,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "dashboard.operate.dead_letters.queries.open_letters",
+                "dashboard.notify.notifications.channel_views.resting_channels",
             ],
         },
     }

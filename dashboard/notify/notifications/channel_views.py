@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
@@ -22,6 +23,13 @@ from dashboard.notify.notifications.channels import CHANNELS, ChannelKind
 from dashboard.notify.notifications.models import MAX_TITLE, Channel, Message, Rule
 from dashboard.notify.notifications.on_call import reach
 from dashboard.notify.notifications.outbox import MessageDraft, Recipient, put, targets_of_channel
+
+
+def resting_channels(_request: HttpRequest) -> dict[str, Callable[[], int]]:
+    """Return `resting_channels` for templates; it is counted only when a page shows it, to
+    admins."""
+    return {"resting_channels": Channel.objects.count_resting}
+
 
 # ---- channel forms -------------------------------------------------------------------------------
 # The form of a channel.

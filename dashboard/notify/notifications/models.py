@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core.cache import caches
 from django.db import models
 from django.db.models import Exists, F, Index, OuterRef, Q, UniqueConstraint
 
@@ -49,6 +50,8 @@ MAX_ANSWER = 500
 # ---- what rules are made of -------------------------------------------------------------------
 
 M = TypeVar("M", bound=models.Model)
+COUNT_KEPT_S = 5
+_RESTING = "resting-channels"
 
 
 class RetirableQuerySet(models.QuerySet[M]):
@@ -65,6 +68,14 @@ class ChannelQuerySet(RetirableQuerySet["Channel"]):
     def last_resorts(self) -> ChannelQuerySet:
         """Return the channels that are reached when a message reached nobody."""
         return self.in_use().filter(enabled=True, last_resort=True)
+
+    def count_resting(self) -> int:
+        """Return how many do not answer; the count may be a few seconds old."""
+        count = caches["figures"].get(_RESTING)
+        if count is None:
+            count = self.in_use().filter(enabled=True, rests__gt=0).count()
+            caches["figures"].set(_RESTING, count, COUNT_KEPT_S)
+        return int(count)
 
     def of_changes(self) -> Self:
         """Return the channels that send what people do to incidents."""

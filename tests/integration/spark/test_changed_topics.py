@@ -22,6 +22,8 @@ from wire.job import Control, encode
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
 AGENTS = ("w1", "w2", "w3")
+LASTING = SCENARIOS.replace('vote_lifetime = "3s"', 'vote_lifetime = "10m"')
+"""Votes live for longer than a job takes to start."""
 
 
 def admin(job: Job) -> AdminClient:
@@ -73,7 +75,7 @@ def statuses(job: Job) -> list[str]:
 
 def test_any_client_may_report_into_any_partition_and_none_is_lost(job: Job) -> None:
     """With the client's default partitioner, and while an admin adds a partition."""
-    job.configure(SCENARIOS.replace('vote_lifetime = "3s"', 'vote_lifetime = "10m"'))
+    job.configure(LASTING)
     process, load = job.start(), Load(job, 3)
     load.finish()
     before = [f"before-{n}" for n in range(30)]
@@ -105,6 +107,7 @@ def test_a_topic_that_was_created_again_is_waited_for_and_then_read(
     make_job: Callable[..., Job], engine: str
 ) -> None:
     job = make_job(engine=engine)
+    job.configure(LASTING)
     process, load = job.start(), Load(job, 4)
     for asset in ("old", "both"):
         report(job, asset, "clear")
@@ -112,7 +115,7 @@ def test_a_topic_that_was_created_again_is_waited_for_and_then_read(
     topic, client = job.topics.reports("sites"), admin(job)
     client.delete_topics([topic])[topic].result(20)
     wait_until(lambda: topic not in client.list_topics(timeout=10).topics, 20, "not deleted")
-    job.configure(SCENARIOS)
+    job.configure(LASTING)
     for asset in ("new", "both"):
         report(job, asset, "attack")
     for _ in range(20):  # longer than the old one

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.core.cache import caches
 from django.test import Client
 
 from dashboard.core.accounts.encryption import seal
@@ -140,6 +141,19 @@ def test_who_asks_to_be_left_alone_is(hooks: HookServer, status: int) -> None:
 )
 def test_how_long_is_asked_for_is_read_and_bounded(text: str, ms: int | None) -> None:
     assert retry_after_ms(text) == ms
+
+
+def test_each_page_tells_admins_how_many_channels_do_not_answer(admin_client: Client) -> None:
+    said = "channels that do not answer"
+    row = channel("https://hook.example/")
+    caches["figures"].clear()
+    assert said not in admin_client.get("/audit/").content.decode()
+    row.rest("no answer within 5 s", now_ms() + MINUTE_MS)
+    caches["figures"].clear()
+    assert said in admin_client.get("/audit/").content.decode()
+    row.end_rest()
+    caches["figures"].clear()
+    assert said not in admin_client.get("/audit/").content.decode()
 
 
 def test_the_channels_page_says_that_it_rests(admin_client: Client, silent: str) -> None:
