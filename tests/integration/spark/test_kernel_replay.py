@@ -14,7 +14,7 @@ import pytest
 
 from bus.base import ConsumerRecord
 from domain.fold import Bucket, UnknownFoldVersion
-from domain.records import DeadLetter, StateRecord
+from domain.records import DeadLetter, Misrouted, StateRecord
 from domain.scenario import FOLD
 from domain.scenario_parser import load_scenarios
 from streaming.fold.epochs import EpochStart
@@ -25,12 +25,12 @@ from streaming.state.restore import write_initial_state
 from support.histories.sharedlog import PARTITIONS, SCENARIOS, damaged_reports, shared_log
 from support.run.selection import examples
 from support.spark.kernel_replay import Log, Replay, SinkRecord
+from wire.forward import forward_headers
 from wire.sink import MAX_DEAD_VALUE, encode_headers, encode_state
 from wire.snapshot import Emitted
 from wire.source import decode_placed
 from wire.topics import Topics
 
-DEAD = "dead-letters"
 CUTS = ((1, 1), (1, 7), (7, 3), (5000, 1))
 """Records of a batch, and batches until the bucket is read from its state."""
 
@@ -42,7 +42,12 @@ def folded(plan: Plan, bucket: BucketId, log: list[ConsumerRecord]) -> list[Sink
     partitions = plan.partitions[bucket.scenario]
     out = []
     for m in log:
-        record = decode_placed(m.key, m.value, m.timestamp, bucket.partition, partitions)
+        place = bucket.partition, partitions
+        record = decode_placed(m.key, m.value, m.timestamp, *place, headers=m.headers)
+        if isinstance(record, Misrouted):
+            own = forward_headers(bucket.partition, m.offset, m.timestamp, m.headers)
+            key = record.record.asset.encode()
+            out.append(SinkRecord(topics.reports(bucket.scenario), key, m.value, tuple(own)))
         for emission in fold.apply(record, m.offset, m.timestamp):
             if isinstance(emission, DeadLetter):
                 reason = (("reason", emission.reason.encode()),)
@@ -115,8 +120,9 @@ def test_the_kernel_begins_in_mid_log_and_is_silent_until_there(
             start.seeds[str(bucket)] = str(tmp_path / "seed")
         before = folded(replace(plan, rules={bucket: rule}), bucket, given[:half])
         whole = folded(replace(plan, rules={bucket: rule}), bucket, given)
+        states = Topics().states(bucket.scenario)
         last_ones = {
-            key: records[-1:] for key, records in by_asset(before).items() if key[0] != DEAD
+            key: records[-1:] for key, records in by_asset(before).items() if key[0] == states
         }
         wanted = by_asset(whole[len(before) :])
         read = given[half:] if seeded else given
