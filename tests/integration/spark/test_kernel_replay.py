@@ -31,6 +31,7 @@ from wire.snapshot import Emitted
 from wire.source import decode_placed
 from wire.topics import Topics
 
+DEAD = "dead-letters"
 CUTS = ((1, 1), (1, 7), (7, 3), (5000, 1))
 """Records of a batch, and batches until the bucket is read from its state."""
 
@@ -45,7 +46,8 @@ def folded(plan: Plan, bucket: BucketId, log: list[ConsumerRecord]) -> list[Sink
         place = bucket.partition, partitions
         record = decode_placed(m.key, m.value, m.timestamp, *place, headers=m.headers)
         if isinstance(record, Misrouted):
-            own = forward_headers(bucket.partition, m.offset, m.timestamp, m.headers)
+            kept = [(name, value or b"") for name, value in m.headers]
+            own = forward_headers(bucket.partition, m.offset, m.timestamp, kept)
             key = record.record.asset.encode()
             out.append(SinkRecord(topics.reports(bucket.scenario), key, m.value, tuple(own)))
         for emission in fold.apply(record, m.offset, m.timestamp):
@@ -67,7 +69,7 @@ def by_asset(records: list[SinkRecord]) -> dict[tuple[str, bytes | None], list[S
     """
     grouped = defaultdict(list)
     for record in records:
-        dead = record.topic == "dead-letters"
+        dead = record.topic == DEAD
         if record.topic != "job.buckets":
             headers = record.headers[:1] if dead else record.headers
             grouped[record.topic, record.key].append(record._replace(headers=headers))

@@ -48,7 +48,9 @@ final class Forward {
     headers.add(header(PARTITION, partition));
     headers.add(header(OFFSET, row.offset()));
     headers.add(header(TIME, row.time()));
-    headers.addAll(row.headers());
+    for (Header own : row.headers()) {
+      headers.add(own.value() == null ? new Header(own.name(), new byte[0]) : own);
+    }
     return new SinkRecord(key, row.value(), headers.toArray(Header[]::new), topic,
         Source.partitionOf(key, partitions));
   }
