@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from bus.base import Bus, BusError
 from wire.topics import BOUNDED
@@ -43,14 +43,20 @@ class SourceWatch:
         """End; a look that is under way ends by itself."""
         self._stop.set()
 
-    def _look(self) -> tuple[dict[str, str], dict[str, int]]:
-        counts = {topic: self._bus.partitions(topic) for topic in self._topics}
-        return self._bus.topic_ids(self._topics), counts
+    def _look(self) -> dict[str, tuple[str, int]]:
+        """Return the id and the number of partitions of each topic that is there."""
+        ids = self._bus.topic_ids(self._topics)
+        return {topic: (log, self._bus.partitions(topic)) for topic, log in ids.items()}
+
+    def _is_other(self, seen: Mapping[str, tuple[str, int]]) -> bool:
+        """Return whether a topic is another one; a broker that starts may know none yet."""
+        there = {topic: each for topic, each in seen.items() if each[1]}
+        return any(self._begun.get(topic, each) != each for topic, each in there.items())
 
     def _run(self) -> None:
         while not self.changed and not self._stop.wait(self._every_s):
             try:
-                self.changed = self._look() != self._begun
+                self.changed = self._is_other(self._look())
             except BusError as error:
                 log.debug("the source topics cannot be looked at: %s", error)
         if self.changed:

@@ -203,9 +203,9 @@ def begin_offsets(
     starts, changed = {}, {}
     for place, (begin, _) in edges.items():
         row, log = kept.get(place), logs.get(place[0], "")
-        same = row is not None and row.log in ("", log)
+        same = row is not None and (row.log in ("", log) or not log)
         starts[place] = row.next_offset if row is not None and same else begin
-        if row is None or row.log != log:
+        if row is None or (log and row.log != log):
             changed[place] = starts[place]
     _store_offsets(changed, ("next_offset", "log"), logs)
     return starts
