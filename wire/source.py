@@ -405,7 +405,8 @@ def _salvaged(
 ) -> Report | RefusedReport | Unreadable:
     """Return the report in a record that cannot be read as a whole, or the record's refusal."""
     spans, whole = members(value)
-    asset, agent = _asset(key), plain(spans.get("agent"))
+    agent = plain(spans.get("agent"))
+    asset = _asset(key) if key else _asset_in({"asset": plain(spans.get("asset"))})
     if plain(spans.get("type")) != "report" or isinstance(asset, Unreadable):
         return refusal
     if not _agent_ok(agent):

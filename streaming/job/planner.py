@@ -76,6 +76,7 @@ class Planner:
         ScenarioClaimed where another job carries one of the scenarios.
         """
         self.ensure_topics()
+        sources = self._watch_sources()
         self._claim()
         moved = self._take_over()
         rules = self._workload.append_rules(self._report)
@@ -92,7 +93,7 @@ class Planner:
         reached = self._reached(epoch, start)
         edges = self._bus.offsets({topic for topic, _ in reached})
         places |= {self._workload.source(bucket) for bucket in surplus}
-        self._watch_sources()
+        sources.start()
         return Planned(plan, epoch, gaps(reached, edges, places))
 
     def _surplus(self) -> dict[BucketId, str]:
@@ -170,11 +171,14 @@ class Planner:
         )
         return [words]
 
-    def _watch_sources(self) -> None:
-        """Look at the source topics from now on. Raises BusError."""
+    def _watch_sources(self) -> SourceWatch:
+        """Return the watch of the source topics as they are now. Raises BusError.
+
+        What changes while a query is planned is a change too, once the watch is started.
+        """
         self.stop_watch()
         self._sources = SourceWatch(self._bus, self._workload.source_topics())
-        self._sources.start()
+        return self._sources
 
     def stop_watch(self) -> None:
         """Look at the source topics no more."""

@@ -21,16 +21,19 @@ class WrongSetting(BusError):
 
 # How often a running query's source topics are looked at.
 LOOK_S = 2.0
+# A topic that so many looks in a row do not find was deleted: a broker that starts finds it sooner.
+MISSING_LOOKS = 3
 
 
 class SourceWatch:
     """Notices that source topics are others than those with which a query was started: a topic has
-    another id, or another number of partitions."""
+    another id, or another number of partitions, or is not there any more."""
 
     def __init__(self, bus: Bus, topics: Iterable[str], every_s: float | None = None) -> None:
         """Look once. Raises BusError."""
         self._bus, self._topics, self._every_s = bus, sorted(topics), every_s or LOOK_S
         self._begun = self._look()
+        self._missing = 0  # looks in a row that did not find a topic
         self._stop = threading.Event()
         self.changed = False
         self._thread = threading.Thread(target=self._run, name="source-watch", daemon=True)
@@ -48,15 +51,17 @@ class SourceWatch:
         ids = self._bus.topic_ids(self._topics)
         return {topic: (log, self._bus.partitions(topic)) for topic, log in ids.items()}
 
-    def _is_other(self, seen: Mapping[str, tuple[str, int]]) -> bool:
-        """Return whether a topic is another one; a broker that starts may know none yet."""
+    def _is_changed(self, seen: Mapping[str, tuple[str, int]]) -> bool:
+        """Return whether a topic is another one, or is still missing."""
         there = {topic: each for topic, each in seen.items() if each[1]}
-        return any(self._begun.get(topic, each) != each for topic, each in there.items())
+        self._missing = 0 if there.keys() >= self._begun.keys() else self._missing + 1
+        other = any(self._begun.get(topic, each) != each for topic, each in there.items())
+        return other or self._missing >= MISSING_LOOKS
 
     def _run(self) -> None:
         while not self.changed and not self._stop.wait(self._every_s):
             try:
-                self.changed = self._is_other(self._look())
+                self.changed = self._is_changed(self._look())
             except BusError as error:
                 log.debug("the source topics cannot be looked at: %s", error)
         if self.changed:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from bus.base import Bus, TopicPartition, Unavailable
+from bus.base import Bus, Delivered, Outgoing, TopicPartition, Unavailable
 from domain.fold import Bucket
 from domain.records import LOG_REPLACED, Cause, Tombstone
 from domain.scenario import Scenario
@@ -39,6 +39,7 @@ from streaming.state.checkpoint import (
     next_epoch,
     positions,
     raise_floor,
+    replaced_topics,
 )
 from streaming.state.quarantine import forget as forget_asides
 from streaming.state.restore import check_place, read_snapshot, write_initial_state
@@ -190,17 +191,23 @@ class StateRebuild:
             return
         number = next_epoch(self._home).number
         cause = Cause(LOG_REPLACED, 0, 0, self._clock())
+        purges = (
+            Outgoing(
+                self._topics.states(name),
+                asset.encode(),
+                None,
+                encode_headers(Tombstone(asset, Version(number, 0, 0), cause)),
+            )
+            for name in gone
+            for asset in shown_assets(self._bus, self._topics.states(name))
+        )
         producer = self._bus.producer()
         try:
-            for name in gone:
-                for asset in shown_assets(self._bus, self._topics.states(name)):
-                    headers = encode_headers(Tombstone(asset, Version(number, 0, 0), cause))
-                    key = asset.encode()
-                    producer.send(self._topics.states(name), key, None, headers=headers)
-            if unsent := producer.flush(UNSENT_S):
-                raise Unavailable(f"{unsent} purges of lost states were not sent")
+            results = producer.send_all(purges, UNSENT_S)
         finally:
             producer.close()
+        if unsent := sum(not isinstance(result, Delivered) for result in results):
+            raise Unavailable(f"{unsent} purges of lost states were not sent")
         raise_floor(self._home, number)
         forget_bounds(self._home.parent, gone)
         forget_asides(self._home.parent, gone)
@@ -209,13 +216,8 @@ class StateRebuild:
         """Return the scenarios whose source topic is another one than that of the epoch. Raises
         BusError."""
         known = _known(current_epoch(self._home)).logs
-        present = self._logs(scenarios)
-        topics = {name: self._topics.reports(name) for name in scenarios}
-        return [
-            name
-            for name, topic in topics.items()
-            if topic in known and known[topic] != present.get(topic)
-        ]
+        other = replaced_topics(known, self._logs(scenarios))
+        return [name for name in scenarios if self._topics.reports(name) in other]
 
     def _logs(self, scenarios: Mapping[str, Scenario]) -> dict[str, str]:
         """Return the ids of the source topics. Raises BusError."""
@@ -281,11 +283,23 @@ class StateRebuild:
                 )
             if place.snapshot:
                 self._check_file(name, place)
-            elif ask.action == "rebuild" and (place.offset > 0 or first > 0):
+            elif ask.action == "rebuild" and (
+                place.offset > 0 or (first > 0 and self._had_states(name, scenarios, new))
+            ):
                 raise AssignmentRefused(
                     f"{name}: snapshot: expected one, as the log does not begin there"
                 )
         return edges
+
+    def _had_states(
+        self, name: str, scenarios: Mapping[str, Scenario], new: Collection[str]
+    ) -> bool:
+        """Return whether states may rest on what a bucket's log has lost: none are on a partition
+        that was added, and none of a deleted topic's are wanted."""
+        bucket = BucketId.parse(name)
+        return (
+            bucket.partition < scenarios[bucket.scenario].partitions and bucket.scenario not in new
+        )
 
     def _check_file(self, name: str, place: StartPosition) -> None:
         if not (self._snapshots / place.snapshot).is_file():

@@ -16,7 +16,7 @@ from bus.base import Bus, BusError, TopicPartition
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.job.models import BucketStatus, JobProgress, JobRequest
 from dashboard.core.job.requests import RequestProgress
-from dashboard.core.job.status import newest_beats
+from dashboard.core.job.status import last_reports, newest_beats
 from dashboard.core.states.models import AssetState, FoldSnapshot, LogBound
 from dashboard.operate.requests.models import Replay
 from wire.job import Action, bucket_name, engine_of
@@ -172,7 +172,10 @@ Edges = Mapping[tuple[str, int], tuple[int, int]]
 def plan(choice: ReplayChoice, edges: Edges) -> ReplayPlan:
     """Return where each bucket of the query would begin, given the edges of its log."""
     names = carried(choice.query)
-    kept, beyond = _snapshots(names), () if choice.bound is None else ahead(choice.query)
+    kept, beyond = (
+        _snapshots(set(names) - _replaced(choice.query)),
+        () if choice.bound is None else ahead(choice.query),
+    )
     buckets = []
     for name in names:
         for at in range(scenarios()[name].partitions):
@@ -197,6 +200,12 @@ def ahead(query: str) -> dict[str, int]:
     """Return since when the clocks of the query's buckets have been ahead, by bucket, Unix ms."""
     rows = BucketStatus.objects.carried_by(query).filter(ahead_since__isnull=False)
     return {row.bucket: row.ahead_since or 0 for row in rows.order_by("bucket")}
+
+
+def _replaced(query: str) -> set[str]:
+    """Return the scenarios of a query whose logs are others than those of their snapshots."""
+    last = last_reports().filter(query=query).first()
+    return set(last.replaced.split()) if last else set()
 
 
 def _snapshots(names: Iterable[str]) -> dict[tuple[str, int], list[FoldSnapshot]]:

@@ -10,7 +10,7 @@ import pytest
 from bus.base import BusError, TopicSpec
 from bus.memory import MemoryBus
 from domain.scenario_parser import load_scenarios
-from streaming.job.sources import WrongSetting, bound, check
+from streaming.job.sources import SourceWatch, WrongSetting, bound, check
 from streaming.spark import run_loop
 from support.run.stack import wait_until
 from support.spark.driver_harness import SCENARIOS, TOPICS, Stage
@@ -32,6 +32,42 @@ def stage(tmp_path: Path, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setattr(run_loop, "PAUSE_STAYING_S", 0.1)
     yield made
     made.end()
+
+
+def changed(watch: SourceWatch, looks: int) -> list[bool]:
+    """What so many looks find."""
+    return [watch._is_changed(watch._look()) for _ in range(looks)]
+
+
+def test_a_topic_that_was_deleted_is_noticed_at_the_third_look(bus: MemoryBus) -> None:
+    bus.ensure_topics([TopicSpec("a.reports", 1, {}), TopicSpec("b.reports", 1, {})])
+    watch = SourceWatch(bus, ["a.reports", "b.reports"])
+    bus.delete("a.reports")
+    assert changed(watch, 3) == [False, False, True]
+
+
+def test_a_broker_that_does_not_name_a_topic_for_a_moment_changes_nothing(
+    bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus.ensure_topics([TopicSpec("a.reports", 1, {})])
+    watch = SourceWatch(bus, ["a.reports"])
+    for _ in range(2):
+        with monkeypatch.context() as starting:
+            starting.setattr(bus, "topic_ids", lambda *_: {})
+            assert changed(watch, 2) == [False, False]
+        assert changed(watch, 1) == [False]
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["created again", "with a partition more"])
+def test_another_topic_is_noticed_at_once(bus: MemoryBus, *, again: bool) -> None:
+    bus.ensure_topics([TopicSpec("a.reports", 1, {})])
+    watch = SourceWatch(bus, ["a.reports"])
+    if again:
+        bus.delete("a.reports")
+        bus.ensure_topics([TopicSpec("a.reports", 1, {})])
+    else:
+        bus.add_partitions("a.reports", 2)
+    assert changed(watch, 1) == [True]
 
 
 def test_topics_as_the_product_makes_them_are_taken(bus: MemoryBus) -> None:

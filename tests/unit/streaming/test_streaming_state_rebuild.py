@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bus.base import TopicSpec
-from bus.memory import MemoryBus
+from bus.base import BusError, TopicSpec, Unavailable
+from bus.memory import MemoryBus, MemoryProducer
 from domain.fold import Bucket
 from domain.records import LOG_REPLACED, Cause, Report, Tombstone
 from domain.scenario import Scenario
@@ -202,6 +202,13 @@ def test_a_lost_beginning_needs_a_snapshot_to_be_rebuilt(trial: Trial) -> None:
     trial.rebuilds.judge(trial.ask(sites_0=trial.snapshot(0, 5)), trial.scenarios)
     with pytest.raises(AssignmentRefused, match="offset: expected 3 to 10"):
         trial.rebuilds.judge(trial.ask(sites_0=trial.snapshot(0, 2)), trial.scenarios)
+
+
+def test_a_partition_that_was_added_needs_no_snapshot(trial: Trial) -> None:
+    trial.bus.add_partitions("sites.reports", 3)
+    trial.append(2, 10)
+    trial.bus.truncate("sites.reports", 2, 3)
+    trial.rebuilds.judge(trial.ask(), trial.scenarios)
 
 
 def test_a_stopped_query_is_to_be_started_first(trial: Trial) -> None:
@@ -432,6 +439,37 @@ def test_a_snapshot_of_the_old_log_is_refused(replaced: Trial) -> None:
     recreate(replaced, 50)
     with pytest.raises(AssignmentRefused, match="it is of the topic that was deleted"):
         replaced.rebuilds.judge(replaced.ask(sites_0=place), replaced.scenarios)
+
+
+def test_a_new_log_whose_beginning_is_gone_is_read_as_far_back_as_it_reaches(
+    replaced: Trial,
+) -> None:
+    recreate(replaced, 50)
+    replaced.bus.truncate("sites.reports", 0, 3)
+    assert replaced.carry_out(replaced.ask()).firsts == {"sites/0": 3, "sites/1": 0}
+
+
+def test_purges_that_kafka_does_not_take_begin_no_epoch(
+    replaced: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recreate(replaced, 50)
+    ask, lose = replaced.ask(), [BusError("timed out"), None]
+    replaced.queue.begin_rebuild(ask)
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryProducer, "send_all", lambda *_: lose)
+        with pytest.raises(Unavailable, match="2 purges of lost states were not sent"):
+            replaced.rebuilds.carry_out(replaced.scenarios)
+    assert current_epoch(replaced.home).number == 1
+    replaced.rebuilds.carry_out(replaced.scenarios)
+    assert len(lost(replaced)) == 2 + 1
+
+
+def test_a_topic_that_a_broker_does_not_name_yet_is_no_other_one(
+    replaced: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replaced.bus, "topic_ids", lambda *_: {})
+    replaced.carry_out(replaced.ask())
+    assert lost(replaced).keys() == {"gone"}
 
 
 def test_a_driver_that_is_killed_amid_the_purges_is_finished_by_the_next(

@@ -327,6 +327,17 @@ def test_what_is_no_report_of_an_agent_is_refused_as_a_whole(value):
     assert read(report(',"x":NaN'), b"a\nb") == Unreadable("not-json")
 
 
+@pytest.mark.parametrize(
+    ("members", "fault"),
+    [(',"x":NaN', "not-json"), (f',"x":"{"y" * MAX_RECORD}"', "too-large")],
+)
+def test_a_report_without_a_key_counts_where_it_cannot_be_read_as_a_whole(members, fault):
+    entry = decode_placed(None, report(f',"asset":"shop"{members}'), NOW, 0, 4)
+    assert isinstance(entry, Misrouted)
+    assert entry.record == replace(TAKEN, sunk=fault)
+    assert decode_placed(None, report(members), NOW, 0, 4) == Unreadable(fault)
+
+
 @fast
 @given(histories())
 def test_a_report_that_can_be_read_is_the_same_member_by_member(history):

@@ -10,6 +10,7 @@ from dashboard.core.common.times import MINUTE_MS, now_ms
 from dashboard.core.job.models import BucketStatus
 from dashboard.core.states.models import FoldSnapshot, LogBound, SinkOffset
 from dashboard.operate.dead_letters.models import DeadLetter
+from dashboard.operate.requests.replays import ReplayChoice, plan
 from dashboard.watch.agents.models import LateHour
 from support.web.heartbeats import heartbeat, materialise
 from support.web.pages import text_of
@@ -20,6 +21,7 @@ from wire.sink import DeadRecord, encode_dead_letter
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("stopped_clock")]
 
+NAMES = ("attack", "connectivity")
 WHY = (
     "a topic was deleted and created again: have the job read the new log, or reset the pipeline, "
     "on the job's page (LogReplaced: attack.reports: deleted and created again)"
@@ -63,6 +65,18 @@ def test_a_job_that_runs_again_waits_no_more(world: World, client: Client) -> No
     world.job.producer.send_and_wait(topics().progress, b"kernel", encode(report))
     world.materialise()
     assert "The job waits" not in text_of(client.get("/s/attack/").content.decode())
+
+
+def test_no_snapshot_of_another_log_is_planned_with(world: World) -> None:
+    materialise(world, *(heartbeat(now_ms(), name, at) for name in NAMES for at in range(4)))
+    for name in NAMES:
+        FoldSnapshot.objects.create(
+            scenario=name, partition=0, next_offset=2, clock=1, taken_at=1, assets=1
+        )
+    waits(world, *NAMES)
+    edges = {(name, at): (0, 9) for name in NAMES for at in range(4)}
+    buckets = plan(ReplayChoice("kernel", "attack", "earliest"), edges).buckets
+    assert [bucket.name for bucket in buckets if bucket.snapshot] == []
 
 
 def test_late_reports_of_the_new_log_count_from_its_beginning(world: World) -> None:

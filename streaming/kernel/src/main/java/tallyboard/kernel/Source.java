@@ -246,7 +246,8 @@ final class Source {
   /** Returns the report in a record that cannot be read as a whole, or the record's refusal. */
   private static Entry salvaged(byte[] key, byte[] value, long time, Unreadable refusal) {
     Salvage members = new Salvage(value);
-    String asset = key == null ? "" : Json.utf8(key);
+    boolean keyed = key != null && key.length > 0;
+    String asset = keyed ? Json.utf8(key) : members.plain("asset") instanceof String in ? in : "";
     Object agent = members.plain("agent");
     boolean named = asset != null && Names.ok(asset) && agentOk(agent);
     if (!named || !"report".equals(members.plain("type"))) return refusal;
