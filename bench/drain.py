@@ -103,7 +103,7 @@ def measure(options: argparse.Namespace) -> Measured:
         for engine in options.engines
         if engine.name == "kernel" or size.target is None
     ]
-    return rows_of(runs, sizes(options)), [asdict(run) for run in runs]
+    return rows_of(runs, sizes(options), misrouted=options.misrouted), [asdict(run) for run in runs]
 
 
 def sizes(options: argparse.Namespace) -> Sequence[Size]:
@@ -113,12 +113,15 @@ def sizes(options: argparse.Namespace) -> Sequence[Size]:
     return (Size(options.reports or SMALL.reports, options.assets or SMALL.assets),)
 
 
-def rows_of(runs: Sequence[Drained], chosen: Sequence[Size]) -> list[Row]:
+def rows_of(
+    runs: Sequence[Drained], chosen: Sequence[Size], *, misrouted: bool = False
+) -> list[Row]:
     """Return two rows for each size: since the query's start, and with start-up."""
     rows = []
     for size in chosen:
         these = [run for run in runs if (run.reports, run.assets) == (size.reports, size.assets)]
-        command = module_command("drain", f"--reports={size.reports}", f"--assets={size.assets}")
+        arguments = [f"--reports={size.reports}", f"--assets={size.assets}"]
+        command = module_command("drain", *arguments, *(["--misrouted"] if misrouted else []))
         rates = {run.engine: run.rate for run in these}
         rows.append(Row(str(size), "/s", rates, size.target, more=True, command=command))
         rates = {run.engine: run.rate_with_start for run in these}

@@ -11,6 +11,8 @@ load, then the whole product with boards open, each of which shows another part 
   which a vote was due to expire to the moment a reader has the record that says so.
 - idle: processor time of the job's processes with ticks alone, after the load has ended.
 
+With --misrouted each report lies on another partition than its asset's, and is forwarded first.
+
 Producer, readers and boards run in three more processes on the same machine.
 """
 
@@ -33,7 +35,15 @@ from bench.drain import refuse_dead_letters
 from bench.figures import Delays
 from bench.load import MAJORITY, SCENARIO, turns
 from bench.results import Row
-from bench.roles import Role, Samples, SinkRecords, delays_ms, send, watch_sink
+from bench.roles import (
+    Role,
+    Samples,
+    SinkRecords,
+    delays_ms,
+    send,
+    watch_forwarded,
+    watch_sink,
+)
 from bench.stack import (
     ROOM,
     ROOT,
@@ -109,6 +119,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, help=f"for how long ({SMALL.seconds})")
     parser.add_argument("--warm-up", type=int, default=30, help="seconds left out (30)")
     parser.add_argument("--boards", type=int, default=50, help="open websockets (50)")
+    parser.add_argument(
+        "--misrouted", action="store_true", help="each report on another partition than its asset's"
+    )
     parser.add_argument("--idle", type=int, default=120, help="seconds of ticks alone (120)")
     run("live", parser, measure)
 
@@ -160,7 +173,9 @@ def rows_of(runs: Sequence[Run], loads: Sequence[Load], options: argparse.Namesp
     rows = []
     for load in loads:
         same_rate = [run for run in runs if run.rate == load.rate]
-        command = module_command("live", f"--rate={load.rate}", f"--seconds={load.seconds}")
+        arguments = [f"--rate={load.rate}", f"--seconds={load.seconds}"]
+        arguments += ["--misrouted"] if options.misrouted else []
+        command = module_command("live", *arguments)
         for title, kind, name, unit, target in _FIGURES:
             what = title.format(load=load, boards=options.boards)
             figures = {run.engine: getattr(run, kind)[name] for run in same_rate}
@@ -177,11 +192,12 @@ def rows_of(runs: Sequence[Run], loads: Sequence[Load], options: argparse.Namesp
 
 def measure_one(engine: Engine, load: Load, options: argparse.Namespace) -> Run:
     """Measure the job alone, then the whole product. Raises BenchProblem."""
-    run, warm_up = Run(str(engine), load.rate, load.seconds), options.warm_up
+    run = Run(str(engine), load.rate, load.seconds)
+    under = partial(under_load, load=load, warm_up=options.warm_up, misrouted=options.misrouted)
     say(f"live, {engine}: {load}, the job alone")
     with product(SCENARIOS, engine, keep=options.keep) as copy:
         start_job(copy, engine)
-        observed = under_load(copy, load, warm_up)
+        observed = under(copy)
         run.sink, run.timers = observed.sink(load).plain(), observed.timers().plain()
         run.idle = idle(copy, options.idle)
         refuse_dead_letters(copy)
@@ -189,7 +205,7 @@ def measure_one(engine: Engine, load: Load, options: argparse.Namespace) -> Run:
     with product(SCENARIOS, engine, keep=options.keep, DEMO=1, **ROOM) as copy:
         start_web(copy)
         start_job(copy, engine)
-        observed = under_load(copy, load, warm_up, options.boards)
+        observed = under(copy, boards=options.boards)
         run.sink_beside_boards = observed.sink(load).plain()
         run.browser = observed.browser().plain()
         refuse_dead_letters(copy)
@@ -255,8 +271,13 @@ class Observed:
         return Delays.of([ms for moment, ms in self.sink_records.late if moment >= self.since])
 
 
-def under_load(copy: Product, load: Load, warm_up: int, boards: int = 0) -> Observed:
-    """Load the product for the warm-up and the measured time. Raises BenchProblem."""
+def under_load(
+    copy: Product, load: Load, warm_up: int, boards: int = 0, *, misrouted: bool = False
+) -> Observed:
+    """Load the product for the warm-up and the measured time. Raises BenchProblem.
+
+    misrouted: reports that are forwarded; what they cause is told under their first places.
+    """
     with ExitStack() as stack:
 
         def begin(name: str, work: Callable[..., T], *arguments: Any) -> Role[T]:
@@ -267,15 +288,20 @@ def under_load(copy: Product, load: Load, warm_up: int, boards: int = 0) -> Obse
         states = [copy.topics.states(name) for name in (SCENARIO, EXPIRING)]
         sink = begin("reader", watch_sink, copy.bootstrap, *states)
         watching = begin("boards", watch_boards, *board_arguments(copy, boards)) if boards else None
+        source = (copy.bootstrap, copy.topics.reports(SCENARIO))
+        forwarded = begin("forwarded", watch_forwarded, *source) if misrouted else None
         expiring = begin("expiring", send, *sending(copy, EXPIRING, EXPIRING_RATE))
-        sender = begin("producer", send, *sending(copy, SCENARIO, load.rate))
+        to_send = partial(send, misrouted=misrouted)
+        sender = begin("producer", to_send, *sending(copy, SCENARIO, load.rate))
         since = time.monotonic() + warm_up
         pass_time(copy, since + load.seconds, [role for role in (sender, sink, watching) if role])
         sent = sender.finish().since(since)
         expiring.finish()
         sink_records = sink.finish()
         shown = watching.finish() if watching else Samples()
-    return Observed(since, sent, sink_records, shown)
+        places = forwarded.finish() if forwarded else {}
+    sink_records.reports = sink_records.reports.moved(places)
+    return Observed(since, sent, sink_records, shown.moved(places))
 
 
 def sending(copy: Product, scenario: str, rate: int) -> tuple[Any, ...]:

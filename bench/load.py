@@ -84,14 +84,14 @@ def fill(
 ) -> float:
     """Append records as fast as may be; returns the seconds that it took.
 
-    misrouted: each to the partition after its own. Raises BenchProblem unless the log then holds
+    misrouted: each to a wrong partition. Raises BenchProblem unless the log then holds
     `expected` more.
     """
-    partitions = bus.partitions(topic) if misrouted else 0
+    partitions = bus.partitions(topic)
     before, begun, said = held(bus, topic), time.monotonic(), time.monotonic()
     producer = bus.producer(linger_ms=20, message_timeout_s=120)
     for number, (key, value) in enumerate(records):
-        at = (partition_of(key, partitions) + 1) % partitions if misrouted else None
+        at = wrong_partition(key, partitions) if misrouted else None
         _send(producer, topic, key, value, at)
         if number % 1000 == 0:
             producer.poll(0)
@@ -103,6 +103,11 @@ def fill(
     if written != expected:
         raise BenchProblem(f"{topic}: {written:,} of {expected:,} records were written")
     return time.monotonic() - begun
+
+
+def wrong_partition(key: bytes, partitions: int) -> int:
+    """Return the partition after the one that belongs to a key."""
+    return (partition_of(key, partitions) + 1) % partitions
 
 
 def _send(producer: Producer, topic: str, key: bytes, value: bytes, partition: int | None) -> None:

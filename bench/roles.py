@@ -9,7 +9,7 @@ import multiprocessing
 import signal
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
@@ -17,11 +17,12 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
-from bench.load import Keyed
+from bench.load import Keyed, wrong_partition
 from bench.stack import BenchProblem, deaf
-from bus.base import BusError, Delivered
+from bus.base import Bus, BusError, ConsumerRecord, Delivered
 from bus.kafka import KafkaBus
 from ops.child import die_with_parent
+from wire.forward import forwarded_from
 
 T = TypeVar("T")
 
@@ -120,7 +121,7 @@ class Samples:
 
     def add(self, partition: int, offset: int, moment: float) -> None:
         """Add one."""
-        self._places.append(partition << _OFFSET_BITS | offset)
+        self._places.append(place_of(partition, offset))
         self._moments.append(moment)
 
     def __len__(self) -> int:
@@ -140,6 +141,18 @@ class Samples:
                 samples._moments.append(at)
         return samples
 
+    def moved(self, places: Mapping[int, int]) -> Samples:
+        """Return the samples at other places; one whose place is not named stays where it is."""
+        samples = Samples()
+        samples._places = array("q", (places.get(place, place) for place in self._places))
+        samples._moments = self._moments
+        return samples
+
+
+def place_of(partition: int, offset: int) -> int:
+    """Return a place in a topic as one number."""
+    return partition << _OFFSET_BITS | offset
+
 
 def delays_ms(sent: Samples, received: Samples) -> list[float]:
     """Return the time from each record's sending to its first being seen, ms.
@@ -156,9 +169,15 @@ def send(
     topic: str,
     records: Callable[[], Iterator[Keyed]],
     rate: float,
+    *,
+    misrouted: bool = False,
 ) -> Samples:
-    """Append `rate` records a second until `signals` says to stop. Raises BusError."""
-    producer, sent = KafkaBus({"bootstrap.servers": bootstrap}).producer(linger_ms=1), Samples()
+    """Append `rate` records a second until `signals` says to stop. Raises BusError.
+
+    misrouted: each to a wrong partition.
+    """
+    bus, sent = KafkaBus({"bootstrap.servers": bootstrap}), Samples()
+    producer, partitions = bus.producer(linger_ms=1), bus.partitions(topic)
     failed: list[BusError] = []
 
     def delivered(at: float, outcome: Delivered | BusError) -> None:
@@ -169,7 +188,9 @@ def send(
 
     signals.ready.set()
     for key, value in paced(records(), rate, signals):
-        producer.send(topic, key, value, on_delivery=partial(delivered, time.monotonic()))
+        at = wrong_partition(key, partitions) if misrouted else None
+        told = partial(delivered, time.monotonic())
+        producer.send(topic, key, value, on_delivery=told, partition=at)
         producer.poll(0)
     producer.close(20)
     if failed:
@@ -213,20 +234,36 @@ def watch_sink(signals: Signals, bootstrap: str, states: str, expiring: str) -> 
     """
     bus, decode = KafkaBus({"bootstrap.servers": bootstrap}), _decoder()
     observed = SinkRecords(Samples(), [])
-    reader = bus.reader({place: end for place, (_, end) in bus.offsets([states, expiring]).items()})
+    for message in _records(signals, bus, [states, expiring]):
+        moment, cause = time.monotonic(), decode(message.value or b"").cause
+        if message.topic == states and cause.type == "report":
+            observed.reports.add(cause.partition, cause.offset, moment)
+        elif message.topic == expiring and cause.type == "vote-expiry":
+            observed.late.append((moment, time.time() * 1000 - cause.time))
+    return observed
+
+
+def watch_forwarded(signals: Signals, bootstrap: str, reports: str) -> dict[int, int]:
+    """Read a source topic from now on, until `signals` says to stop and nothing more comes.
+
+    Returns the first place of each forwarded record by the place that it was forwarded to.
+    """
+    bus, places = KafkaBus({"bootstrap.servers": bootstrap}), {}
+    for message in _records(signals, bus, [reports]):
+        if first := forwarded_from(message.headers):
+            places[place_of(message.partition, message.offset)] = place_of(*first)
+    return places
+
+
+def _records(signals: Signals, bus: Bus, topics: Sequence[str]) -> Iterator[ConsumerRecord]:
+    reader = bus.reader({place: end for place, (_, end) in bus.offsets(topics).items()})
     signals.ready.set()
     newest = time.monotonic()
     while not signals.stop.is_set() or time.monotonic() - newest < QUIET_S:
-        messages = reader.poll(0.2)
-        moment, wall_ms = time.monotonic(), time.time() * 1000
-        for message in messages:
-            newest, cause = moment, decode(message.value or b"").cause
-            if message.topic == states and cause.type == "report":
-                observed.reports.add(cause.partition, cause.offset, moment)
-            elif message.topic == expiring and cause.type == "vote-expiry":
-                observed.late.append((moment, wall_ms - cause.time))
+        for message in reader.poll(0.2):
+            newest = time.monotonic()
+            yield message
     reader.close()
-    return observed
 
 
 def _decoder() -> Callable[[bytes], _State]:

@@ -29,7 +29,7 @@ from bench.load import (
     marker_keys,
     turns,
 )
-from bench.roles import Samples, Signals, delays_ms, paced
+from bench.roles import Samples, Signals, delays_ms, paced, place_of
 from bench.stack import BenchProblem, Engine, cpu_seconds, thread_seconds
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
@@ -167,6 +167,13 @@ def test_the_warm_up_is_left_out():
     assert len(sent.since(11.0)) == 2
 
 
+def test_what_was_forwarded_is_seen_at_its_first_place():
+    seen = samples((0, 5, 1.25), (1, 1, 1.5))
+    moved = seen.moved({place_of(0, 5): place_of(3, 0)})
+    assert delays_ms(samples((3, 0, 1.0)), moved) == [250]
+    assert delays_ms(samples((1, 1, 1.0), (0, 5, 1.0)), moved) == [500]
+
+
 def test_a_missing_state_record_is_a_problem():
     seen = live.SinkRecords(samples((0, 1, 1.0)), [])
     observed = live.Observed(0.0, samples((0, 1, 0.9), (0, 2, 0.9)), seen, Samples())
@@ -272,7 +279,7 @@ def test_a_recovery_counts_by_its_slowest_kill():
 def test_rows_of_the_live_bench_have_targets_under_the_judged_load_alone():
     spread = Delays.of([1.0, 2.0]).plain()
     run = live.Run("kernel", 200, 60, spread, spread, 3.0, spread, spread)
-    options = argparse.Namespace(boards=50)
+    options = argparse.Namespace(boards=50, misrouted=False)
     plain = live.rows_of([run], [live.SMALL], options)
     assert {row.target for row in plain} == {None}
     judged = live.rows_of([run], [live.Load(200, 60, judged=True)], options)
