@@ -243,7 +243,10 @@ def rise(
     shown = shown if lost else shown_by_log(bus, topics, scenarios)
     raise_floor(home, highest_of(shown))
     logs = bus.topic_ids([topics.reports(name) for name in scenarios])
-    quiet = {name: each.offset for name, each in shown.items() if each.is_of(logs, topics, name)}
+    gone = {name: each for name, each in shown.items() if not each.is_of(logs, topics, name)}
+    quiet = {name: each.offset for name, each in shown.items() if name not in gone}
+    # What readers have is of these: the job waits until somebody has it read the new ones.
+    logs |= {topics.reports(BucketId.parse(name).scenario): each.log for name, each in gone.items()}
     risen = begin(home, lambda _number, _into: EpochStart(at=clock(), quiet=quiet, logs=logs))
     what = "is lost" if lost else f"is an old copy, of epoch {epoch.number}"
     what = "was another job's for some scenario" if moved else what

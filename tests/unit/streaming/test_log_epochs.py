@@ -14,7 +14,15 @@ from domain.version import MAX_EPOCH, Version
 from streaming.fold.assignment import assign_engines
 from streaming.fold.epochs import LoggedEpoch, rise, shown_by_log, start_of
 from streaming.spark.restart_policy import judge
-from streaming.state.checkpoint import Epoch, LogProblem, current_epoch, raise_floor, read_floor
+from streaming.state.checkpoint import (
+    Epoch,
+    LogProblem,
+    LogReplaced,
+    check_logs,
+    current_epoch,
+    raise_floor,
+    read_floor,
+)
 from streaming.state.storage import LocalPath
 from support.spark.driver_harness import SCENARIOS, TOPICS
 from wire.job import Heartbeat, encode
@@ -44,11 +52,11 @@ class Trial:
             partition=partition,
         )
 
-    def beat(self, epoch: int, offset: int, bucket: str = "sites/0") -> None:
+    def beat(self, epoch: int, offset: int, bucket: str = "sites/0", log: str = "") -> None:
         scenario, _, partition = bucket.partition("/")
         beat = Heartbeat(
             bucket, scenario, int(partition), epoch, "driver", "here", NOW, offset,
-            0, 0, 0, 0, 0, "kernel", NOW,
+            0, 0, 0, 0, 0, "kernel", NOW, log=log,
         )  # fmt: skip
         self.bus.producer().send_and_wait(TOPICS.buckets, bucket.encode(), encode(beat))
 
@@ -113,6 +121,23 @@ def test_an_old_copy_of_a_checkpoint_is_no_current_epoch(trial: Trial) -> None:
     trial.state("4.61.0")  # of a job that did not live to its first heartbeat
     assert trial.begun().number == 5
     assert trial.begun().number == 5
+
+
+def test_a_lost_checkpoint_of_a_log_that_is_gone_knows_which_one_it_was(trial: Trial) -> None:
+    trial.beat(1, 8, log="gone")
+    trial.state("1.8.0")
+    present = trial.bus.topic_ids(["sites.reports"])
+    start = start_of(trial.begun())
+    assert start.quiet == {}
+    with pytest.raises(LogReplaced):
+        check_logs(start.logs, present)
+
+
+def test_a_lost_checkpoint_of_the_same_log_goes_on_with_it(trial: Trial) -> None:
+    present = trial.bus.topic_ids(["sites.reports"])
+    trial.beat(1, 8, log=present["sites.reports"])
+    start = start_of(trial.begun())
+    assert (start.quiet, start.logs) == ({"sites/0": 8}, present)
 
 
 def test_a_folder_of_a_former_release_goes_on(trial: Trial) -> None:
