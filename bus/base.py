@@ -38,17 +38,17 @@ class ConsumerRecord:
 
 
 class TopicSpec(NamedTuple):
-    """A topic as it should be. config: Kafka's own setting names, such as `cleanup.policy`; more:
-    whether it may have more partitions."""
+    """A topic as it should be. config: Kafka's own setting names, such as `cleanup.policy`;
+    may_grow: whether it may have more partitions."""
 
     name: str
     partitions: int
     config: Mapping[str, str]
-    more: bool = False
+    may_grow: bool = False
 
     def fits(self, partitions: int) -> bool:
         """Return whether a topic that is there may have so many partitions."""
-        return partitions == self.partitions or (self.more and partitions > self.partitions)
+        return partitions == self.partitions or (self.may_grow and partitions > self.partitions)
 
 
 class Delivered(NamedTuple):

@@ -44,12 +44,12 @@ _STATES = {
 
 
 class Topic(NamedTuple):
-    """A topic to be created. more: whether one that is there may have more partitions."""
+    """A topic to be created. may_grow: whether one that is there may have more partitions."""
 
     name: str
     partitions: int
     config: Mapping[str, str]
-    more: bool = False
+    may_grow: bool = False
 
 
 class Topics:
@@ -128,6 +128,6 @@ class Topics:
         ]
         for scenario in scenarios:
             reports = Topic(self.reports(scenario.name), scenario.partitions, _BY_AGE_STAMPED)
-            topics.append(reports._replace(more=True))  # what lies there is forwarded
+            topics.append(reports._replace(may_grow=True))  # what lies there is forwarded
             topics.append(Topic(self.states(scenario.name), scenario.partitions, _STATES))
         return topics
