@@ -23,12 +23,12 @@ function arrive(how, user = "7", now = 0) {
 }
 
 function type(more = {}) {
-  drafts.keep(FORM, { values: TYPED, at: 0, ...more });
+  drafts.update(FORM, { values: TYPED, at: 0, ...more });
 }
 
 function send() {
   type();
-  drafts.keep(FORM, { sent: true, lost: false });
+  drafts.update(FORM, { sent: true, lost: false });
 }
 
 beforeEach(() => {
@@ -36,7 +36,7 @@ beforeEach(() => {
   arrive("other");
 });
 
-test("what was sent without a login is put back once there is one, and until it is taken", () => {
+test("what was sent without a login is put back once there is one, and until it is accepted", () => {
   send();
   arrive("refused", ""); // the login
   assert.equal(drafts.restorable(FORM), undefined);
@@ -69,7 +69,7 @@ test("what was typed before the login ended, or the page was loaded again, is pu
   }
 });
 
-test("a form that a script sends is lost or taken as the script says", () => {
+test("a form that a script sends is lost or accepted as the script says", () => {
   send();
   drafts.lose(FORM);
   drafts.lose("/another/ 0");
@@ -86,12 +86,12 @@ test("what was left alone does not come back", () => {
   }
 });
 
-test("a text that outlives other pages is kept until it is sent", () => {
+test("a text that outlives other pages is stored until it is sent", () => {
   type({ outlives: true });
   arrive("other");
   arrive("answer");
   assert.deepEqual(drafts.restorable(FORM), TYPED);
-  drafts.keep(FORM, { sent: true });
+  drafts.update(FORM, { sent: true });
   arrive("answer");
   assert.equal(stored.size, 0);
 });
@@ -110,10 +110,10 @@ test("another user finds nothing, nor does anybody after a logout, or a day late
   assert.equal(stored.size, 0);
 });
 
-test("without a storage nothing is kept, and nothing fails", () => {
+test("without a storage nothing is stored, and nothing fails", () => {
   const without = new Drafts(/** @type {any} */ ({}), "7");
   without.arrive("other", 0);
-  without.keep(FORM, { values: TYPED });
+  without.update(FORM, { values: TYPED });
   assert.equal(without.restorable(FORM), undefined);
 });
 
@@ -143,7 +143,7 @@ const form = (text, ...boxes) => ({
   ],
 });
 
-test("neither tokens nor passwords, codes and files are kept", () => {
+test("neither tokens nor passwords, codes and files are stored", () => {
   assert.deepEqual(valuesOf(form("a", "2", "down")), {
     ...{ text: ["a"], revision: ["a"], name: ["a", "a too"], day: ["2"], state: ["down"] },
   });

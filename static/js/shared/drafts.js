@@ -2,13 +2,13 @@
 // What is typed into a form outlives a login that ended, and a form that was not accepted.
 //
 // In this tab, for this user, until the form is accepted. Passwords, codes, files and tokens are not
-// kept, nor is a form with `data-drafts="never"`; that of one with `data-drafts="outlive"` also
+// stored, nor is a form with `data-drafts="never"`; that of one with `data-drafts="outlive"` also
 // outlives other pages. Whoever logs out (`data-drafts="clear"`) leaves nothing behind.
 import { announce } from "./announcements.js";
 
-const STORED = "drafts";
-const KEPT_MS = 24 * 3_600_000;
-const MOST = 200_000; // characters of one form: lists of names come from files
+const STORAGE_KEY = "drafts";
+const MAX_AGE_MS = 24 * 3_600_000;
+const MAX_LENGTH = 200_000; // characters of one form: lists of names come from files
 const RESTORED = "Restored what you had typed. It has not been sent.";
 const LOST = { lost: true, sent: false };
 const SECRET_TYPES = ["password", "file", "submit", "button", "reset", "image"];
@@ -19,10 +19,10 @@ const SECRETS = ["one-time-code", "current-password", "new-password"];
  * @typedef {{user: string, at: number, values: Values, outlives: boolean, sent: boolean, lost: boolean}} Draft
  */
 
-/** What this tab keeps of forms, by their keys. */
+/** What this tab stores of forms, by their keys. */
 export class Drafts {
   /**
-   * user: "" for nobody, who keeps nothing.
+   * user: "" for nobody, of whom nothing is stored.
    *
    * @param {Pick<Storage, "getItem" | "setItem" | "removeItem">} storage
    * @param {string} user
@@ -43,7 +43,7 @@ export class Drafts {
     /** @type {Record<string, Draft>} */
     const left = {};
     for (const [key, draft] of Object.entries(this.read())) {
-      if (now - draft.at >= KEPT_MS || (this.user && draft.user !== this.user)) continue;
+      if (now - draft.at >= MAX_AGE_MS || (this.user && draft.user !== this.user)) continue;
       if (how === "refused" || how === "again" || (draft.sent && how === "other")) Object.assign(draft, LOST);
       if (draft.lost || (draft.outlives && !draft.sent)) left[key] = draft;
     }
@@ -54,7 +54,7 @@ export class Drafts {
    * @param {string} key
    * @param {Partial<Draft>} changes
    */
-  keep(key, changes) {
+  update(key, changes) {
     const drafts = this.read();
     const begun = { values: {}, outlives: false, sent: false, lost: false };
     drafts[key] = { ...begun, ...drafts[key], ...changes, user: this.user };
@@ -67,7 +67,7 @@ export class Drafts {
    * @param {string} key
    */
   lose(key) {
-    if (this.read()[key]) this.keep(key, LOST);
+    if (this.read()[key]) this.update(key, LOST);
   }
 
   /** @param {string} key */
@@ -94,7 +94,7 @@ export class Drafts {
   /** @returns {Record<string, Draft>} */
   read() {
     try {
-      return JSON.parse(this.storage.getItem(STORED) ?? "{}");
+      return JSON.parse(this.storage.getItem(STORAGE_KEY) ?? "{}");
     } catch {
       return {}; // no storage
     }
@@ -103,22 +103,22 @@ export class Drafts {
   /** @param {Record<string, Draft>} drafts */
   write(drafts) {
     try {
-      if (Object.keys(drafts).length) this.storage.setItem(STORED, JSON.stringify(drafts));
-      else this.storage.removeItem(STORED);
+      if (Object.keys(drafts).length) this.storage.setItem(STORAGE_KEY, JSON.stringify(drafts));
+      else this.storage.removeItem(STORAGE_KEY);
     } catch {
       // No storage, or it is full: what is typed holds for this page.
     }
   }
 }
 
-/** Whether what is typed into a field may be kept. */
-function isKept(field) {
+/** Whether what is typed into a field may be stored. */
+function isStorable(field) {
   const secret = SECRET_TYPES.includes(field.type) || SECRETS.includes(field.autocomplete);
   return field.name && field.name !== "csrfmiddlewaretoken" && !secret;
 }
 
 /**
- * The values of a form's fields that may be kept.
+ * The values of a form's fields that may be stored.
  *
  * @param {any} form
  * @returns {Values}
@@ -127,7 +127,7 @@ export function valuesOf(form) {
   /** @type {Values} */
   const values = {};
   for (const field of form.elements) {
-    if (!isKept(field)) continue;
+    if (!isStorable(field)) continue;
     const given = (values[field.name] ??= []);
     if (field.type === "checkbox" || field.type === "radio") given.push(...(field.checked ? [field.value] : []));
     else if (field.type === "select-multiple") given.push(...Array.from(field.selectedOptions, (option) => option.value));
@@ -146,7 +146,7 @@ export function fill(form, values) {
   const left = structuredClone(values);
   const changed = [];
   for (const field of form.elements) {
-    if (!isKept(field) || !left[field.name]) continue;
+    if (!isStorable(field) || !left[field.name]) continue;
     const before = JSON.stringify(valuesOf({ elements: [field] }));
     put(field, left[field.name]);
     if (JSON.stringify(valuesOf({ elements: [field] })) !== before) changed.push(field);
@@ -167,7 +167,7 @@ function put(field, values) {
 const keys = new WeakMap(); // the form, and the key of what is typed into it
 let drafts = new Drafts(/** @type {any} */ ({}), "");
 
-/** Keep what is typed into the page's forms, and put back what was lost. */
+/** Store what is typed into the page's forms, and put back what was lost. */
 export function startDrafts() {
   const { user = "" } = document.documentElement.dataset;
   drafts = new Drafts(storage(), user);
@@ -202,7 +202,7 @@ function storage() {
 }
 
 /**
- * What was typed into a form has been taken.
+ * A form was accepted: what was typed into it is stored no longer.
  *
  * @param {any} form
  */
@@ -214,15 +214,15 @@ function sending(event) {
   const form = event.target;
   if (form.dataset.drafts === "clear") drafts.clear();
   if (event.defaultPrevented && !form.hasAttribute("hx-post")) return; // a script sends it, or nobody
-  if (save(form)) drafts.keep(keys.get(form), { sent: true, lost: false });
+  if (save(form)) drafts.update(keys.get(form), { sent: true, lost: false });
 }
 
-/** Keep what is typed into a form, if it is one of those. Returns whether it is. */
+/** Store what is typed into a form, if it is one of those. Returns whether it is. */
 function save(form) {
   if (!drafts.user || !isDrafted(form)) return false;
   const values = valuesOf(form);
-  if (JSON.stringify(values).length > MOST) return false;
-  drafts.keep(keyOf(form), { values, at: Date.now(), sent: false, outlives: form.dataset.drafts === "outlive" });
+  if (JSON.stringify(values).length > MAX_LENGTH) return false;
+  drafts.update(keyOf(form), { values, at: Date.now(), sent: false, outlives: form.dataset.drafts === "outlive" });
   return true;
 }
 
@@ -230,7 +230,7 @@ function save(form) {
 function isDrafted(form) {
   const posts = form?.getAttribute("method")?.toLowerCase() === "post" || form?.hasAttribute("hx-post");
   if (!posts || ["never", "clear"].includes(form.dataset.drafts)) return false;
-  return Array.from(form.elements).some((field) => isKept(field) && field.type !== "hidden");
+  return Array.from(form.elements).some((field) => isStorable(field) && field.type !== "hidden");
 }
 
 /** A form's address and its name, or its place among those with this address. */
