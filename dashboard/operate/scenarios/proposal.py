@@ -229,6 +229,7 @@ class ProposalForm(forms.Form):
         self.fields["name"].help_text = f"Type {status.scenario.name}: it changes at once."
         for name in ("reason", "name"):
             self.fields[name].widget.attrs["autocomplete"] = "off"
+        self.fields["name"].widget.attrs["data-drafts"] = "never"  # it confirms
 
     def clean_name(self) -> str:
         """Return the scenario's name. Raises ValidationError if it is another name."""

@@ -3,7 +3,7 @@
 // panel's asset.
 import { announce } from "../shared/announcements.js";
 import { zone } from "../shared/clock.js";
-import { accepted } from "../shared/drafts.js";
+import { accepted, unanswered } from "../shared/drafts.js";
 import { isolated } from "./badges.js";
 import { number } from "../shared/number.js";
 
@@ -78,6 +78,7 @@ export class Acknowledge {
     for (const button of buttons) button.disabled = true;
     const answer = await this.post(url, new FormData(this.form), assets);
     for (const button of buttons) button.disabled = false;
+    if (answer.unanswered) unanswered(this.form);
     if (this.assets !== assets) announce(answer.words ?? this.inWords(answer.errors));
     else if (answer.errors) this.blame(answer.errors);
     else this.done(answer);
@@ -90,11 +91,14 @@ export class Acknowledge {
     try {
       const headers = { Accept: "application/json" };
       const response = await fetch(url, { method: "POST", body, headers });
-      if (response.redirected || response.status === 403) location.reload(); // to the login
+      if (response.redirected || response.status === 403) {
+        location.reload(); // to the login
+        return { errors: {} };
+      }
       return await response.json();
     } catch {
       const words = "The server did not answer; it may have been done all the same. Check, then try again.";
-      return { errors: { __all__: [words] } };
+      return { errors: { __all__: [words] }, unanswered: true };
     }
   }
 

@@ -6,7 +6,7 @@
 /* global htmx */
 import { announce } from "../shared/announcements.js";
 import { isolated } from "./badges.js";
-import { accepted } from "../shared/drafts.js";
+import { accepted, unanswered } from "../shared/drafts.js";
 import { localise, zone } from "../shared/clock.js";
 import { renew } from "../console/refresh.js";
 
@@ -36,6 +36,7 @@ export function startBulk(dialog, selection, scenario) {
       if (came) settle(after);
       else say("The server refused it, or failed. Close this and open it again.");
     } catch {
+      for (const form of body.querySelectorAll("form")) unanswered(form);
       say("The server did not answer. What you typed is still here: try again.");
     }
     body.removeAttribute("aria-busy");

@@ -2,21 +2,35 @@
 // What is typed into a form outlives a login that ended, and a form that was not accepted.
 //
 // In this tab, for this user, until the form is accepted. Passwords, codes, files and tokens are not
-// stored, nor is a form with `data-drafts="never"`; that of one with `data-drafts="outlive"` also
-// outlives other pages. Whoever logs out (`data-drafts="clear"`) leaves nothing behind.
+// stored, nor is a form or a field with `data-drafts="never"`, nor what confirms: that is given anew
+// each time. What is typed into a form with `data-drafts="outlive"` also outlives other pages. Whoever
+// logs out in this tab (`data-drafts="clear"`) leaves nothing behind in it.
+//
+// Hidden fields say what a form is about: an asset, a filter, stop or start. They belong to its key, so
+// that what was typed about one thing never comes back about another.
 import { announce } from "./announcements.js";
 
 const STORAGE_KEY = "drafts";
 const MAX_AGE_MS = 24 * 3_600_000;
 const MAX_LENGTH = 200_000; // characters of one form: lists of names come from files
-const RESTORED = "Restored what you had typed. It has not been sent.";
+const ANSWER_MS = 2000; // the answer to a form is the page whose loading begins as the form is sent
+const RESTORED = "Restored what you had typed.";
+const NOT_SENT = `${RESTORED} It has not been sent.`;
+const PERHAPS_SENT = `${RESTORED} It may not have been sent: look before you send it again.`;
 const LOST = { lost: true, sent: false };
 const SECRET_TYPES = ["password", "file", "submit", "button", "reset", "image"];
 const SECRETS = ["one-time-code", "current-password", "new-password"];
+const CONFIRMATIONS = ["confirm", "typed", "replace"];
+// Hidden, and restored with what was typed: the server then tells of what changed since.
+const VERSIONS = ["revision", "seen", "sight"];
+// Hidden, and another with each loading of the same page: nothing that a form is about.
+const OF_THE_PAGE = ["csrfmiddlewaretoken", "id", "zone", "base"];
 
 /**
+ * unanswered: it was sent at least once, and nobody knows what became of it.
+ *
  * @typedef {Record<string, string[]>} Values by name of a field
- * @typedef {{user: string, at: number, values: Values, outlives: boolean, sent: boolean, lost: boolean}} Draft
+ * @typedef {{user: string, at: number, values: Values, outlives: boolean, sent: boolean, lost: boolean, unanswered: boolean}} Draft
  */
 
 /** What this tab stores of forms, by their keys. */
@@ -34,16 +48,19 @@ export class Drafts {
 
   /**
    * A page has been loaded. How: `refused`, the login or the page of a refusal; `again`, by going back
-   * or a reload; `answer`, which a form was answered with; `other`.
+   * or a reload; `answer`, which a form was answered with; `other`. begun: when its loading began.
    *
    * @param {"refused" | "again" | "answer" | "other"} how
    * @param {number} now
+   * @param {number} begun
    */
-  arrive(how, now) {
+  arrive(how, now, begun = now) {
     /** @type {Record<string, Draft>} */
     const left = {};
     for (const [key, draft] of Object.entries(this.read())) {
       if (now - draft.at >= MAX_AGE_MS || (this.user && draft.user !== this.user)) continue;
+      const refused = how === "refused" && begun - draft.at < ANSWER_MS; // this page is the form's answer
+      if (draft.sent && !refused) draft.unanswered = true;
       if (how === "refused" || how === "again" || (draft.sent && how === "other")) Object.assign(draft, LOST);
       if (draft.lost || (draft.outlives && !draft.sent)) left[key] = draft;
     }
@@ -56,18 +73,20 @@ export class Drafts {
    */
   update(key, changes) {
     const drafts = this.read();
-    const begun = { values: {}, outlives: false, sent: false, lost: false };
+    const begun = { values: {}, outlives: false, sent: false, lost: false, unanswered: false };
     drafts[key] = { ...begun, ...drafts[key], ...changes, user: this.user };
     this.write(drafts);
   }
 
   /**
-   * The form was sent, and not accepted.
+   * The form was sent, and not accepted, or not answered.
    *
    * @param {string} key
+   * @param {boolean} unanswered
    */
-  lose(key) {
-    if (this.read()[key]) this.update(key, LOST);
+  lose(key, unanswered = false) {
+    const draft = this.read()[key];
+    if (draft) this.update(key, { ...LOST, unanswered: draft.unanswered || unanswered });
   }
 
   /** @param {string} key */
@@ -89,6 +108,15 @@ export class Drafts {
   restorable(key) {
     const draft = this.user ? this.read()[key] : undefined;
     return draft && (draft.lost || draft.outlives) && !draft.sent ? draft.values : undefined;
+  }
+
+  /**
+   * What is said of that.
+   *
+   * @param {string} key
+   */
+  words(key) {
+    return this.read()[key]?.unanswered ? PERHAPS_SENT : NOT_SENT;
   }
 
   /** @returns {Record<string, Draft>} */
@@ -113,8 +141,33 @@ export class Drafts {
 
 /** Whether what is typed into a field may be stored. */
 function isStorable(field) {
-  const secret = SECRET_TYPES.includes(field.type) || SECRETS.includes(field.autocomplete);
-  return field.name && field.name !== "csrfmiddlewaretoken" && !secret;
+  if (!field.name || SECRET_TYPES.includes(field.type) || SECRETS.includes(field.autocomplete)) return false;
+  if (field.type === "hidden") return VERSIONS.includes(field.name);
+  return !CONFIRMATIONS.includes(field.name) && field.dataset?.drafts !== "never";
+}
+
+/** Whether a field says what its form is about. */
+function isSubject({ name, type }) {
+  return type === "hidden" && name && ![...VERSIONS, ...OF_THE_PAGE, ...CONFIRMATIONS].includes(name);
+}
+
+/**
+ * A form's address, what it is about, and its name or its place among those that are alike.
+ *
+ * @param {any} form
+ * @param {any[]} forms those of the page
+ * @param {string} page its address
+ */
+function keyOf(form, forms, page) {
+  const kind = kindOf(form, page);
+  const name = form.getAttribute("id"); // form.id is the field of this name where there is one
+  return `${kind} ${name || forms.filter((each) => kindOf(each, page) === kind).indexOf(form)}`;
+}
+
+function kindOf(form, page) {
+  const { pathname, search } = new URL(form.getAttribute("action") ?? form.getAttribute("hx-post") ?? "", page);
+  const subject = Array.from(form.elements).filter(isSubject);
+  return pathname + search + (subject.length ? ` ${JSON.stringify(subject.map(({ name, value }) => [name, value]))}` : "");
 }
 
 /**
@@ -171,14 +224,15 @@ let drafts = new Drafts(/** @type {any} */ ({}), "");
 export function startDrafts() {
   const { user = "" } = document.documentElement.dataset;
   drafts = new Drafts(storage(), user);
-  drafts.arrive(arrival(), Date.now());
+  drafts.arrive(arrival(), Date.now(), performance.timeOrigin);
   document.addEventListener("input", ({ target }) => save(/** @type {any} */ (target).form));
   document.addEventListener("submit", sending);
   document.addEventListener("htmx:load", (event) => restoreIn(/** @type {any} */ (event).detail.elt));
   document.addEventListener("htmx:afterRequest", (event) => {
-    const { elt, successful } = /** @type {any} */ (event).detail;
+    const { elt, successful, xhr } = /** @type {any} */ (event).detail;
     if (successful) accepted(elt);
-    else if (keys.has(elt)) drafts.lose(keys.get(elt));
+    else if (xhr.status >= 400 && xhr.status < 500) refused(elt);
+    else unanswered(elt);
   });
   restoreIn(document);
 }
@@ -210,6 +264,19 @@ export function accepted(form) {
   if (keys.has(form)) drafts.drop(keys.get(form));
 }
 
+function refused(form) {
+  if (keys.has(form)) drafts.lose(keys.get(form));
+}
+
+/**
+ * A form was sent, and nobody knows whether it was accepted.
+ *
+ * @param {any} form
+ */
+export function unanswered(form) {
+  if (keys.has(form)) drafts.lose(keys.get(form), true);
+}
+
 function sending(event) {
   const form = event.target;
   if (form.dataset.drafts === "clear") drafts.clear();
@@ -220,9 +287,10 @@ function sending(event) {
 /** Store what is typed into a form, if it is one of those. Returns whether it is. */
 function save(form) {
   if (!drafts.user || !isDrafted(form)) return false;
-  const values = valuesOf(form);
-  if (JSON.stringify(values).length > MAX_LENGTH) return false;
-  drafts.update(keyOf(form), { values, at: Date.now(), sent: false, outlives: form.dataset.drafts === "outlive" });
+  const [before, key, values] = [keys.get(form), renewKey(form), valuesOf(form)];
+  if (before !== undefined && before !== key) drafts.drop(before); // a script has changed what it is about
+  if (key.length + JSON.stringify(values).length > MAX_LENGTH) return false;
+  drafts.update(key, { values, at: Date.now(), sent: false, outlives: form.dataset.drafts === "outlive" });
   return true;
 }
 
@@ -233,12 +301,9 @@ function isDrafted(form) {
   return Array.from(form.elements).some((field) => isStorable(field) && field.type !== "hidden");
 }
 
-/** A form's address and its name, or its place among those with this address. */
-function keyOf(form) {
-  if (keys.has(form)) return keys.get(form);
-  const address = (each) => new URL(each.getAttribute("action") ?? each.getAttribute("hx-post") ?? "", location.href).pathname;
-  const alike = Array.from(document.forms).filter((each) => address(each) === address(form));
-  const key = `${address(form)} ${form.id || alike.indexOf(form)}`;
+/** The key of a form as it is now, which is remembered with the form. */
+function renewKey(form) {
+  const key = keyOf(form, Array.from(document.forms), location.href);
   keys.set(form, key);
   return key;
 }
@@ -250,12 +315,17 @@ function restoreIn(part) {
 
 /** Put back what was typed into a form, and say so. */
 function restore(form) {
-  const values = drafts.restorable(keyOf(form));
+  const key = renewKey(form);
+  const values = drafts.restorable(key);
+  const words = drafts.words(key);
   const before = valuesOf(form);
   const changed = values ? fill(form, values) : [];
-  if (!changed.some((field) => field.type !== "hidden")) return;
+  if (!changed.some((field) => field.type !== "hidden")) {
+    fill(form, before); // the version of what the page shows
+    return;
+  }
   for (let details = form.closest("details"); details; details = details.parentElement.closest("details")) details.open = true;
-  const line = Object.assign(document.createElement("p"), { className: "restored", textContent: `${RESTORED} ` });
+  const line = Object.assign(document.createElement("p"), { className: "restored", textContent: `${words} ` });
   const discard = Object.assign(document.createElement("button"), { type: "button", textContent: "Discard" });
   discard.addEventListener("click", () => {
     fill(form, before);
@@ -267,6 +337,6 @@ function restore(form) {
   line.append(discard);
   form.prepend(line);
   form.addEventListener("submit", () => line.remove());
-  if (form.getClientRects().length) announce(RESTORED); // else in a dialog that is not open
+  if (form.getClientRects().length) announce(words); // else in a dialog that is not open
   for (const field of changed) field.dispatchEvent(new Event("change", { bubbles: true }));
 }
