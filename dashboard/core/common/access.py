@@ -246,7 +246,9 @@ def page_of_form(request: HttpRequest) -> str:
     page = request.headers.get("Referer", "")
     if not url_has_allowed_host_and_scheme(page, request.get_host(), request.is_secure()):
         return ""
-    return urlsplit(page)._replace(scheme="", netloc="", fragment="").geturl()
+    path = urlsplit(page)._replace(scheme="", netloc="", fragment="").geturl()
+    # A browser takes what follows two slashes, of either kind, for a host.
+    return "" if path.startswith(("//", "/\\")) else path
 
 
 def _to_login(request: HttpRequest) -> HttpResponse:

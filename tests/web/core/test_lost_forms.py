@@ -25,6 +25,9 @@ FOREIGN = (
     "http://testserver.evil.example/",
     "javascript:alert(1)",
     "http://testserver@evil.example/",
+    "http://testserver//evil.example/x",
+    "http://testserver/\\evil.example/x",
+    "http://testserver/\t/evil.example/x",
 )
 
 
