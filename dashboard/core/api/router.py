@@ -200,7 +200,7 @@ def _strict(view: Callable[..., Any], names: frozenset[str]) -> Callable[..., An
                 known = f"one of {', '.join(sorted(names))}" if names else "no query parameter"
                 raise invalid(name, f"{known}; this one is unknown")
             if name not in MAY_BE_BLANK and not all(map(str.strip, given)):
-                raise invalid(name, "a value; without the parameter all are meant")
+                raise invalid(name, "a value; leave the parameter out to get everything")
         return view(request, *arguments, **values)
 
     return wraps(view)(strict)

@@ -122,7 +122,7 @@ def role_required(action: Action, among: Collection[Role] = EVERY_ROLE) -> Calla
             role = role_of(request.user)
             if role is None or role not in among or action not in ALLOWED[role]:
                 return refusal(request, role, action, among)
-            return _misspelt(request, view) or view(request, *args, **kwargs)
+            return _refused_query(request, view) or view(request, *args, **kwargs)
 
         # The login is requested here, so that a fragment can redirect the whole page there.
         return cast("View", login_not_required(guarded))
@@ -197,7 +197,7 @@ class Parameters(NamedTuple):
             if not self._has(name) and not name.startswith(ADDED_BY_OTHERS):
                 return f"{name}: expected {self.known}; this one is unknown."
             if not self.blank and not all(map(str.strip, given)):
-                return f"{name}: expected a value; without the parameter all are meant."
+                return f"{name}: expected a value; leave the parameter out to get everything."
         return ""
 
     def _has(self, name: str) -> bool:
@@ -223,7 +223,7 @@ def takes(*names: str, blank: bool = True) -> Callable[[View], View]:
     return decorate
 
 
-def _misspelt(request: HttpRequest, view: View) -> HttpResponse | None:
+def _refused_query(request: HttpRequest, view: View) -> HttpResponse | None:
     """Return the refusal (400) of a query that the view does not take, or None.
 
     Whoever asks for some rows must not be answered with all.
