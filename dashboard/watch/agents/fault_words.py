@@ -14,6 +14,7 @@ from dashboard.core.states.caveats import of_agent
 from dashboard.core.states.filter_parser import board_url
 from dashboard.core.states.filter_terms import quoted
 from dashboard.watch.agents.faults import Fault, Kind
+from dashboard.watch.agents.reports import NAMELESS
 from domain.names import USER_PREFIX
 from domain.records import MAX_VOTERS, Doubt
 from domain.scenario import Scenario
@@ -71,7 +72,8 @@ def _link(scenario: Scenario, agent: str, fault: Fault) -> tuple[str, str]:
     """Return the URL that shows what a fault is about and the link's text, or empty texts."""
     finds = PHRASES[fault.kind].finds.format(agent=quoted(agent))
     if fault.kind == "refused" and fault.reason != UNKNOWN_STATE:
-        query = urlencode({"scenario": scenario.name, "word": agent})
+        word = {} if agent in NAMELESS else {"word": agent}
+        query = urlencode({"scenario": scenario.name, **word})
         return f"{reverse('dead_letters:letters')}?{query}", "Dead letters"
     return (board_url(scenario.name, finds), "On the board") if fault.assets and finds else ("", "")
 

@@ -419,6 +419,7 @@ class MuteRequest(AgentRow, AuthoredRow):
 
 
 HOURS_KEPT_MS = 8 * DAY_MS
+MOST_HOURS = 1_000_000
 MINUTES_KEPT_MS = DAY_MS
 MOST_MINUTES = 1_000_000
 FINDINGS_KEPT_MS = 30 * DAY_MS
@@ -428,7 +429,9 @@ MOST_ALERTS = 200_000
 
 KEPT = (
     Retention("hours of agents' reports", AgentHour, "hour", HOURS_KEPT_MS, unit_ms=HOUR_MS),
-    Retention("hours of late reports", LateHour, "hour", HOURS_KEPT_MS, unit_ms=HOUR_MS),
+    Retention(
+        "hours of late reports", LateHour, "hour", HOURS_KEPT_MS, MOST_HOURS, unit_ms=HOUR_MS
+    ),
     Retention(
         "minutes of late reports",
         LateMinute,

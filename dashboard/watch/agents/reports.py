@@ -10,11 +10,12 @@ from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 
 from dashboard.core.common.metrics import LATE_REPORTS, MetricFamily
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.sql import execute_many
+from dashboard.core.common.sql import STATEMENT, chunks, execute_many
 from dashboard.core.common.times import HOUR_MS, MINUTE_MS, span
 from dashboard.core.states.ingestion import BatchChanges
 from dashboard.core.states.models import event_counts, from_zero
 from dashboard.watch.agents.models import LateHour, LateMark, LateMinute
+from domain.lateness import MAX_AGENTS
 from domain.names import USER_PREFIX, name_ok
 from domain.scenario import Scenario
 from wire.job import AHEAD_MS, Heartbeat, LatenessReport, bucket_name
@@ -140,6 +141,10 @@ def _store(hours: Mapping[Key, Late], minutes: Mapping[Key, Late]) -> None:
 
 UNNAMED = "(no agent)"
 """The agent to which refused records count that name none."""
+OTHERS = "(other agents)"
+"""The agent to which refused records count whose agents get no row of their own."""
+NAMELESS = (UNNAMED, OTHERS)
+"""What no record names as its agent."""
 
 
 class Refusal(NamedTuple):
@@ -160,12 +165,54 @@ def ingest_refusals(refusals: Iterable[Refusal]) -> None:
     """Count refused reports by agent, each of them once."""
     hours: dict[Key, Late] = {}
     minutes: dict[Key, Late] = {}
-    for each in refusals:
-        agent = each.agent if _named(each.agent) else UNNAMED
+    for each in _under_names(refusals):
         for sums, unit in ((hours, HOUR_MS), (minutes, MINUTE_MS)):
-            key = (each.scenario, agent, each.at // unit)
+            key = (each.scenario, each.agent, each.at // unit)
             sums[key] = sums.get(key, NONE).plus_refused(each)
     _store(hours, minutes)
+
+
+def _under_names(refusals: Iterable[Refusal]) -> Iterator[Refusal]:
+    """Yield refusals with the agents under which they count."""
+    by_hour: dict[tuple[str, int], list[Refusal]] = {}
+    for each in refusals:
+        by_hour.setdefault((each.scenario, each.at // HOUR_MS), []).append(each)
+    for (scenario, hour), own in by_hour.items():
+        names = RefusedNames(scenario, hour, own)
+        yield from (each._replace(agent=names.counted(each)) for each in own)
+
+
+class RefusedNames:
+    """The agents of a scenario whose refused records of an hour count under their own names.
+
+    What cannot be read may name anything, another agent in each record: no more than MAX_AGENTS
+    get a row in a minute, as in a heartbeat. Those with a row of this hour go on counting there.
+    """
+
+    def __init__(self, scenario: str, hour: int, refusals: Sequence[Refusal]) -> None:
+        of_hour = LateHour.objects.filter(scenario=scenario, hour=hour)
+        claimed = sorted({each.agent for each in refusals})
+        self._known: set[str] = set()
+        for names in chunks(claimed, STATEMENT):
+            rows = of_hour.filter(agent__in=names)
+            self._known.update(rows.values_list("agent", flat=True))
+        minutes = {each.at // MINUTE_MS for each in refusals}
+        of_minutes = LateMinute.objects.filter(scenario=scenario, minute__in=minutes)
+        refused = of_minutes.exclude(reason="").exclude(agent__in=NAMELESS)
+        self._refused: dict[int, set[str]] = {minute: set() for minute in minutes}
+        for minute, agent in refused.values_list("minute", "agent"):
+            self._refused[minute].add(agent)
+
+    def counted(self, refusal: Refusal) -> str:
+        """Return the agent under which a refusal counts."""
+        if not _named(refusal.agent):
+            return UNNAMED
+        refused = self._refused[refusal.at // MINUTE_MS]
+        if refusal.agent not in self._known and len(refused) >= MAX_AGENTS:
+            return OTHERS
+        self._known.add(refusal.agent)
+        refused.add(refusal.agent)
+        return refusal.agent
 
 
 def newest_late_reports(beats: Iterable[Heartbeat]) -> dict[str, int]:

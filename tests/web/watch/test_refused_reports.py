@@ -11,11 +11,12 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from dashboard.core.common.scenarios import scenarios, topics
-from dashboard.core.common.times import MINUTE_MS, now_ms
+from dashboard.core.common.times import HOUR_MS, MINUTE_MS, now_ms
 from dashboard.core.states.models import AssetState
+from dashboard.watch.agents import reports
 from dashboard.watch.agents.findings import reported_findings, watch
-from dashboard.watch.agents.models import AgentFinding, LateHour
-from dashboard.watch.agents.reports import UNNAMED
+from dashboard.watch.agents.models import AgentFinding, LateHour, LateMinute
+from dashboard.watch.agents.reports import OTHERS, UNNAMED, Refusal, ingest_refusals
 from support.web.pages import text_of
 from support.web.world import World
 from wire.source import MAX_RECORD
@@ -188,6 +189,53 @@ def test_each_refusal_counts_once_and_under_its_agent(world: World) -> None:
     world.materialise()
     counted = dict(LateHour.objects.values_list("agent", "refused"))
     assert counted == {AGENT: 2, "waf-4": 1, UNNAMED: 1}
+
+
+def rows_of_minutes() -> list[tuple[int, str, int]]:
+    rows = LateMinute.objects.order_by("minute", "agent")
+    return [
+        (minute % 60, agent, refused)
+        for minute, agent, refused in rows.values_list("minute", "agent", "refused")
+    ]
+
+
+def refusals(begin: int, minute: int, *agents: str) -> list[Refusal]:
+    return [Refusal("attack", agent, "not-json", begin + minute * MINUTE_MS) for agent in agents]
+
+
+def test_a_new_name_in_each_record_makes_no_row_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "MAX_AGENTS", 2)
+    begin = now_ms() // HOUR_MS * HOUR_MS
+    ingest_refusals(refusals(begin, 0, "a", "b", "c", "a", "d", ""))
+    ingest_refusals(refusals(begin, 0, "b", "e"))
+    assert rows_of_minutes() == [(0, UNNAMED, 1), (0, OTHERS, 3), (0, "a", 2), (0, "b", 2)]
+    # In the next minute others have room, and those with a row of this hour keep theirs.
+    ingest_refusals([*refusals(begin, 1, "f", "g", "h", "a"), *refusals(begin, 0, "h")])
+    assert rows_of_minutes()[4:] == [(1, OTHERS, 1), (1, "a", 1), (1, "f", 1), (1, "g", 1)]
+    assert rows_of_minutes()[:2] == [(0, UNNAMED, 1), (0, OTHERS, 4)]
+    hours = dict(LateHour.objects.values_list("agent", "refused"))
+    assert hours == {UNNAMED: 1, OTHERS: 5, "a": 3, "b": 2, "f": 1, "g": 1}
+
+
+def test_what_counts_under_no_name_of_its_own_is_on_the_page_of_the_agents(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "MAX_AGENTS", 1)
+    ingest_refusals(refusals(now_ms(), 0, "a", "b", ""))
+    assert OTHERS in text_of(client.get("/agents/?scenario=attack").content.decode())
+    for agent, link in ((OTHERS, ""), (UNNAMED, ""), ("a", "&amp;word=a")):
+        page = client.get(f"/agents/attack/{agent}/").content.decode()
+        assert "Its reports are refused: they are not JSON" in text_of(page)
+        assert f'?scenario=attack{link}">Dead letters</a>' in page
+
+
+def test_a_flood_of_names_leaves_an_hour_few_rows() -> None:
+    begin = now_ms() // HOUR_MS * HOUR_MS
+    for batch in range(3):
+        names = [f"request-{batch}-{number}" for number in range(400)]
+        ingest_refusals(refusals(begin, 0, *names))
+    assert LateHour.objects.count() == LateMinute.objects.count() == reports.MAX_AGENTS + 1
+    assert LateHour.objects.get(agent=OTHERS).refused == 1_200 - reports.MAX_AGENTS
 
 
 def test_what_reads_well_is_no_fault(world: World) -> None:
