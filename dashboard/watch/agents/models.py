@@ -150,7 +150,7 @@ class LateRow(ScenarioRow):
     The counts are those of the job's heartbeats. agent: empty for all that heartbeats do not name;
     age, oldest: the smallest and the largest age of a heartbeat's stale and silent ones, ms; ahead:
     the least time by which reports were too far ahead, ms, 0 if there are none; last: when the
-    newest of them all was reported; reason: one for which reports were refused, or "".
+    newest of them all was reported; reason: the newest for which reports were refused, or "".
     """
 
     agent = models.CharField(max_length=255, blank=True)

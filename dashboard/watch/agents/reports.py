@@ -65,12 +65,12 @@ AFTER_MS = MINUTE_MS
 
 SUMMED = ("stale", "late", "silent", "rare", "refused", "doubtful", "detail", "forwarded")
 LEAST = ("age", "ahead")
-MOST = ("oldest", "last", "reason")
+MOST = ("oldest", "last")
 
 
 def _adding(table: str, unit: str) -> str:
     """Return the statement that adds a row to a table's row for its agent and unit of time."""
-    names = ("scenario", "agent", unit, *SUMMED, *LEAST, *MOST)
+    names = ("scenario", "agent", unit, *SUMMED, *LEAST, *MOST, "reason")
     changes = [f"{name} = {table}.{name} + excluded.{name}" for name in SUMMED]
     changes += [
         f"{name} = CASE WHEN excluded.{name} = 0 OR ({table}.{name} > 0"
@@ -81,6 +81,10 @@ def _adding(table: str, unit: str) -> str:
         f"{name} = CASE WHEN excluded.{name} > {table}.{name}"
         f" THEN excluded.{name} ELSE {table}.{name} END"
         for name in MOST
+    ]
+    # Dead letters come in the order of their log: what is added is newer than what is there.
+    changes += [
+        f"reason = CASE WHEN excluded.reason = '' THEN {table}.reason ELSE excluded.reason END"
     ]
     values = ", ".join(["%s"] * len(names))
     return (
@@ -165,11 +169,18 @@ def ingest_refusals(refusals: Iterable[Refusal]) -> None:
     """Count refused reports by agent, each of them once."""
     hours: dict[Key, Late] = {}
     minutes: dict[Key, Late] = {}
-    for each in _under_names(refusals):
+    for each in _in_order(_under_names(refusals)):
         for sums, unit in ((hours, HOUR_MS), (minutes, MINUTE_MS)):
             key = (each.scenario, each.agent, each.at // unit)
             sums[key] = sums.get(key, NONE).plus_refused(each)
     _store(hours, minutes)
+
+
+def _in_order(refusals: Iterable[Refusal]) -> list[Refusal]:
+    """Return refusals, the newest last; of those of one time the most frequent reason last."""
+    given = list(refusals)
+    often = Counter((each.scenario, each.agent, each.reason) for each in given)
+    return sorted(given, key=lambda each: (each.at, often[each.scenario, each.agent, each.reason]))
 
 
 def _under_names(refusals: Iterable[Refusal]) -> Iterator[Refusal]:
@@ -255,8 +266,8 @@ class Late(NamedTuple):
 
     The counts are those of a heartbeat. age, oldest: the smallest and the largest age of those
     dropped as too old and those that arrived silent, ms; ahead: the least time by which reports
-    were too far ahead, ms; 0 if there are none; last: when the newest was reported, ms; reason: one
-    for which reports were refused, or "".
+    were too far ahead, ms; 0 if there are none; last: when the newest was reported, ms; reason: the
+    newest for which reports were refused, or "".
     """
 
     stale: int = 0
@@ -274,11 +285,11 @@ class Late(NamedTuple):
     reason: str = ""
 
     def plus_refused(self, refusal: Refusal) -> Late:
-        """Return the sum of this and a report of which its dead letter tells."""
+        """Return the sum of this and a newer report of which its dead letter tells."""
         return self._replace(
             refused=self.refused + (not refusal.counted),
             last=max(self.last, refusal.at),
-            reason=max(self.reason, refusal.reason),
+            reason=refusal.reason,
         )
 
     def plus(self, more: LatenessReport, at: int) -> Late:
@@ -361,14 +372,21 @@ def lately(scenario: Scenario, agents: Iterable[str] | None, now: int) -> dict[s
         for kind, condition in _RUNS.items()
         for name, made in (("first", Min), ("last", Max), ("minutes", Count))
     }
+    reasons = _newest_reasons(rows)
     return {
-        row["agent"]: Lately(_late(row), _runs(row))
+        row["agent"]: Lately(_late(row, reasons.get(row["agent"], "")), _runs(row))
         for row in rows.values("agent").annotate(**_sums(), **times).order_by()
     }
 
 
+def _newest_reasons(rows: QuerySet[Any]) -> dict[str, str]:
+    """Return why reports were refused last, by agent: of rows as new, that with the most."""
+    told = rows.exclude(reason="").order_by("last", "refused")
+    return dict(told.values_list("agent", "reason"))
+
+
 def of_the_day(scenario: Scenario, agents: Iterable[str] | None, now: int) -> dict[str, Late]:
-    """Return the late reports of the last day by agent. agents: only these."""
+    """Return the late reports of the last day by agent, without reasons. agents: only these."""
     begin = now // HOUR_MS - DAY_HOURS + 1
     rows = _of(LateHour.objects.filter(hour__gte=begin), scenario, agents)
     return {row["agent"]: _late(row) for row in rows.values("agent").annotate(**_sums()).order_by()}
@@ -386,9 +404,10 @@ def _sums() -> dict[str, Any]:
     return made | {f"sum_{name}": Max(name) for name in MOST}
 
 
-def _late(row: Mapping[str, Any]) -> Late:
-    given = {name: row[f"sum_{name}"] for name in Late._fields}
-    return Late(**{name: value for name, value in given.items() if value is not None})
+def _late(row: Mapping[str, Any], reason: str = "") -> Late:
+    given = {name: row[f"sum_{name}"] for name in (*SUMMED, *LEAST, *MOST)}
+    known = {name: value for name, value in given.items() if value is not None}
+    return Late(**known, reason=reason)
 
 
 def _runs(row: Mapping[str, Any]) -> dict[str, LatePeriod]:

@@ -16,7 +16,7 @@ from dashboard.core.states.models import AssetState
 from dashboard.watch.agents import reports
 from dashboard.watch.agents.findings import reported_findings, watch
 from dashboard.watch.agents.models import AgentFinding, LateHour, LateMinute
-from dashboard.watch.agents.reports import OTHERS, UNNAMED, Refusal, ingest_refusals
+from dashboard.watch.agents.reports import OTHERS, UNNAMED, Refusal, ingest_refusals, lately
 from support.web.pages import text_of
 from support.web.world import World
 from wire.source import MAX_RECORD
@@ -236,6 +236,37 @@ def test_a_flood_of_names_leaves_an_hour_few_rows() -> None:
         ingest_refusals(refusals(begin, 0, *names))
     assert LateHour.objects.count() == LateMinute.objects.count() == reports.MAX_AGENTS + 1
     assert LateHour.objects.get(agent=OTHERS).refused == 1_200 - reports.MAX_AGENTS
+
+
+def shown_reason(*told: tuple[int, str]) -> str:
+    """Why reports are refused, after a batch of refusals: s after the hour's begin, reason."""
+    begin = now_ms() // HOUR_MS * HOUR_MS
+    ingest_refusals(Refusal("attack", AGENT, why, begin + at * 1_000) for at, why in told)
+    return lately(scenarios()["attack"], None, begin + MINUTE_MS)[AGENT].sums.reason
+
+
+def test_the_newest_reason_is_shown() -> None:
+    assert (
+        shown_reason((0, "wrong-partition"), (1, "unknown-type"), (2, "bad-agent")) == "bad-agent"
+    )
+    assert shown_reason((5, "too-large"), (4, "unknown-type")) == "too-large", "by time"
+    assert shown_reason((6, "bad-time")) == "bad-time", "in a later batch of the same minute"
+    assert shown_reason((70, "bad-asset")) == "bad-asset", "in a later minute"
+
+
+def test_of_reasons_of_one_time_the_most_frequent_is_shown() -> None:
+    assert shown_reason((0, "not-json"), (0, "bad-agent"), (0, "not-json")) == "not-json"
+    assert shown_reason((9, "bad-agent"), (9, "not-json"), (9, "bad-agent")) == "bad-agent"
+
+
+def test_late_reports_hide_no_reason() -> None:
+    assert shown_reason((0, "unknown-type")) == "unknown-type"
+    late = {"stale": 1, "late": 0, "silent": 0, "rare": 0, "age": 1}
+    minute = LateMinute.objects.get().minute + 1
+    LateMinute.objects.create(
+        scenario="attack", agent=AGENT, minute=minute, last=minute * MINUTE_MS, **late
+    )
+    assert shown_reason() == "unknown-type"
 
 
 def test_what_reads_well_is_no_fault(world: World) -> None:
