@@ -8,9 +8,10 @@ from threading import Event
 
 from bus.base import Bus, ConsumerRecord
 from dashboard.core.common.times import iso
+from dashboard.operate.dead_letters.diagnosis import Sample, fault_of
 from dashboard.operate.dead_letters.ingestion import claimed_agent, is_of_agent
 from dashboard.operate.dead_letters.validation import RecordVerdict, judge
-from domain.records import Misrouted, Report
+from domain.records import Misrouted, Report, Unreadable
 from domain.scenario import Scenario
 from wire.forward import forwarded_from
 from wire.source import decode_placed
@@ -64,10 +65,20 @@ def _outcome(message: ConsumerRecord, scenario: Scenario) -> str:
     if isinstance(record, Misrouted):
         wanted = f"{record.fault.expected}, got {record.fault.given}"
         return f"forwarded: {record.record.asset!r} belongs on {wanted}"
-    verdict = judge(message.topic, message.key, message.value, message.timestamp)
+    if isinstance(record, Unreadable):
+        verdict = _unreadable(message, record, scenario)
+    else:
+        verdict = judge(message.topic, message.key, message.value, message.timestamp)
     origin = forwarded_from(message.headers)
     came = "" if origin is None else f" (forwarded from partition {origin[0]})"
     return f"{_in_words(verdict)}{came}"
+
+
+def _unreadable(message: ConsumerRecord, record: Unreadable, scenario: Scenario) -> RecordVerdict:
+    """Return why the job refuses a record where it lies: `judge` looks for no wrong partition."""
+    sample = Sample(message.key, message.value, message.partition, message.timestamp)
+    fault = fault_of(record.reason, sample, scenario)
+    return RecordVerdict(scenario, message.partition, record.reason, fault, record=record)
 
 
 def _in_words(verdict: RecordVerdict) -> str:

@@ -13,12 +13,15 @@ from django.test import Client
 from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.common.times import HOUR_MS, MINUTE_MS, now_ms
 from dashboard.core.states.models import AssetState
+from dashboard.operate.dead_letters.models import DeadLetter
 from dashboard.watch.agents import reports
 from dashboard.watch.agents.findings import reported_findings, watch
 from dashboard.watch.agents.models import AgentFinding, LateHour, LateMinute
 from dashboard.watch.agents.reports import OTHERS, UNNAMED, Refusal, ingest_refusals, lately
 from support.web.pages import text_of
 from support.web.world import World
+from wire.forward import MAX_FORWARDED, Headers, forward_headers
+from wire.partitioner import partition_of
 from wire.source import MAX_RECORD
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("stopped_clock")]
@@ -170,6 +173,37 @@ def test_check_agent_shows_what_is_forwarded_and_from_where(world: World) -> Non
     first, second = sorted(printed.getvalue().splitlines(), key=lambda line: "taken" in line)
     assert "no key forwarded: 'shop' belongs on partition" in first
     assert "key='shop' taken: waf-3 says under-attack (forwarded from partition" in second
+
+
+def checked() -> str:
+    printed = StringIO()
+    call_command("check-agent", "attack", AGENT, "--once", stdout=printed)
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("headers", "fill", "came"),
+    [
+        (forward_headers(3, 17, 1_790_000_000_000, ()), 0, " (forwarded from partition 3)"),
+        ((), MAX_FORWARDED, ""),
+        ((("trace", b"y" * MAX_FORWARDED),), 0, ""),
+    ],
+    ids=["forwarded before", "a large value", "large headers"],
+)
+def test_check_agent_tells_what_lies_wrongly_and_is_not_forwarded(
+    world: World, headers: Headers, fill: int, came: str
+) -> None:
+    partitions = scenarios()["attack"].partitions
+    right = partition_of(b"shop", partitions)
+    wrong = (right + 1) % partitions
+    topic, sent = topics().reports("attack"), value(detail={"x": "y" * fill})
+    world.gateway.producer().send_and_wait(topic, b"shop", sent, headers=headers, partition=wrong)
+    world.write()
+    letter = DeadLetter.objects.get()
+    assert letter.reason == "wrong-partition"
+    [line] = checked().splitlines()
+    expected = f"key: expected partition {right}, got partition {wrong}"
+    assert line.endswith(f"key='shop' refused (wrong-partition): {expected}{came}")
 
 
 def test_check_agent_names_what_it_does_not_know(world: World) -> None:
