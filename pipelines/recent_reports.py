@@ -2,7 +2,7 @@
 
 The operator has three stores, as in a stream processor. A report that is sent again, for example by
 an agent that got no answer, is the same report: its agent gives the same state at the same time of
-its own. It counts once within a minute.
+its own. It counts once within a minute. So does one that the job forwards to its asset's partition.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from streaming.pipelines.declaration import AT_ONCE, Pipeline, Sink, Source, Trigger
+from streaming.pipelines.records import first_place
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
@@ -92,6 +93,7 @@ def recent_reports(reports: DataFrame) -> DataFrame:
         sql.unix_millis("timestamp").alias("at"),
         "partition",
         "offset",
+        first_place().alias("first"),
     )
     states = rows.groupBy("scenario", "key").transformWithState(
         AssetProcessor(), OF_ASSET, outputMode="Update", timeMode="ProcessingTime"
@@ -148,9 +150,9 @@ class AssetProcessor(StatefulProcessor):
 
 
 def _id(row: Row) -> str:
-    """Return an id of a report; if it has no time of its own, the id is its place in the log."""
+    """Return an id of a report; if it has no time of its own, where it first lay in the log."""
     if row.reported_at is None:
-        return f"{row.partition}/{row.offset}"
+        return str(row.first)
     return f"{row.agent}/{row.state}/{row.reported_at}"
 
 

@@ -13,7 +13,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
 from domain.records import SCHEMA_MISMATCH
-from wire.forward import TIME
+from wire.forward import OFFSET, PARTITION, TIME
 from wire.sink import MAX_DEAD_VALUE
 
 if TYPE_CHECKING:
@@ -159,6 +159,20 @@ def without_forwarded(reports: DataFrame) -> DataFrame:
     """Return a source's records without those that the job forwarded from another partition."""
     forwarded = sql.exists("headers", lambda header: header["key"] == TIME)
     return reports.where(~sql.coalesce(forwarded, sql.lit(False)))
+
+
+def first_place() -> Column:
+    """Return where a record lies, `partition/offset`; of one that the job forwarded: where it lay
+    first, so that both have the same."""
+    forwarded = sql.concat(_number_in(PARTITION), sql.lit("/"), _number_in(OFFSET))
+    return sql.coalesce(forwarded, sql.concat_ws("/", "partition", "offset"))
+
+
+def _number_in(name: str) -> Column:
+    """Return the number in the first header of this name as text, null if there is none: the job
+    writes its own headers first."""
+    named = sql.filter("headers", lambda header: header["key"] == name)
+    return sql.get(named, 0)["value"].cast("string").try_cast("long").cast("string")
 
 
 def parsed(raw: DataFrame, schema: str | None) -> DataFrame:

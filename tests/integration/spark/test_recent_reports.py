@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from base64 import b64encode
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,15 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pipelines.recent_reports import PIPELINE, recent_reports
 from streaming.pipelines.graph import graph_of
 from streaming.pipelines.query import Built, TopicLayout
+from wire.forward import OFFSET, PARTITION, TIME
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
 
 START = 1_790_000_000_000
 SCHEMA = """
 key string, value struct<type: string, agent: string, state: string, reported_at: long>,
-topic string, partition int, offset long, timestamp double
+topic string, partition int, offset long, timestamp double,
+headers array<struct<key: string, value: binary>>
 """
 
 
@@ -82,6 +86,34 @@ def test_each_store_goes_on_from_the_checkpoint(session: SparkSession, tmp_path:
     assert (shop["in_minute"], shop["repeated"]) == (4, 1)
     assert [report["at"] - START for report in shop["recent"]] == [0, 1_000, 5_000, 7_000]
     assert (mail["in_minute"], mail["repeated"], len(mail["recent"])) == (1, 0, 2)
+
+
+def test_what_the_job_forwards_counts_once(session: SparkSession, tmp_path: Path) -> None:
+    """A report on a wrong partition, what is forwarded of it, and one with headers of its own."""
+    place = [(PARTITION, b"0"), (OFFSET, b"7")]
+    own = [("trace", b"\xff"), (OFFSET, b"8")]
+    rows: list[tuple[int, int, Sequence[tuple[str, bytes]] | None]] = [
+        (0, 7, None),
+        (1, 3, [*place, (TIME, b"%d" % START), *own]),
+        (1, 4, own),
+        (1, 5, [(PARTITION, b"x"), (OFFSET, b"7")]),
+    ]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.json").write_text(
+        "\n".join(
+            json.dumps({
+                "key": "shop", "value": {"type": "report", "agent": "waf-1", "state": "clear"},
+                "topic": "attack.reports", "partition": partition, "offset": offset,
+                "timestamp": START / 1000 + offset,
+                "headers": headers and [
+                    {"key": name, "value": b64encode(data).decode()} for name, data in headers
+                ],
+            })
+            for partition, offset, headers in rows
+        )
+    )  # fmt: skip
+    [shop] = run(session, tmp_path).values()
+    assert (shop["in_minute"], shop["repeated"], len(shop["recent"])) == (3, 1, 3)
 
 
 def test_the_graph_shows_each_store(session: SparkSession, tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def batch(operator: AssetProcessor, *rows: tuple[int, str, int | None]) -> Row:
     """What comes out of a batch of one asset: offset, agent and the agent's time of each."""
     given = [
         Row(agent=agent, state="clear", reported_at=time, at=START + offset, partition=0,
-            offset=offset)
+            offset=offset, first=f"0/{offset}")
         for offset, agent, time in rows
     ]  # fmt: skip
     [out] = operator.handleInputRows(("attack", "shop"), iter(given), None)  # type: ignore[arg-type]
@@ -154,3 +154,12 @@ def test_a_batch_goes_on_where_the_one_before_it_ended(
 
 def test_a_report_without_a_time_of_its_own_is_none_but_itself(operator: AssetProcessor) -> None:
     assert batch(operator, (0, "waf-1", None), (1, "waf-1", None)).in_minute == 2
+
+
+def test_a_report_and_its_forwarded_copy_are_one(operator: AssetProcessor) -> None:
+    fields = {"agent": "waf-1", "state": "clear", "reported_at": None, "first": "0/7"}
+    wrong = Row(**fields, at=START, partition=0, offset=7)
+    right = Row(**fields, at=START + 900, partition=1, offset=3)
+    for copies in ([wrong], [right]):
+        [out] = operator.handleInputRows(("attack", "shop"), iter(copies), None)  # type: ignore[arg-type]
+        assert (out.in_minute, len(out.recent)) == (1, 1)
