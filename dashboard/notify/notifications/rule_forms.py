@@ -28,7 +28,8 @@ from domain.notifications.rule_parser import (
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DAY_CHOICES = [(str(number), name) for number, name in enumerate(DAYS)]
 EVERY_DAY = [number for number, _ in DAY_CHOICES]
-EXPECTED_SCENARIOS = "Expected some of them: all scenarios, too, is a choice."
+ALL_SCENARIOS = "All scenarios"
+EXPECTED_SCENARIOS = f"Choose scenarios; “{ALL_SCENARIOS}” is one of the choices."
 FEWEST_STAGES = 3
 """The number of stages that the form has room for at least."""
 
@@ -132,7 +133,7 @@ class RuleForm(forms.Form):
 
     def __init__(self, data: Any = None, row: Rule | None = None) -> None:
         super().__init__(data, initial=_initial(row) if row else None)
-        self._offer("scenarios", [(EVERY_SCENARIO, "All scenarios"), *scenario_choices()])
+        self._offer("scenarios", [(EVERY_SCENARIO, ALL_SCENARIOS), *scenario_choices()])
         self.fields["scenarios"].required = True
         self.fields["scenarios"].error_messages["required"] = EXPECTED_SCENARIOS
         self._offer("states", state_choices())

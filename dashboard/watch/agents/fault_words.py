@@ -107,7 +107,7 @@ class Remedy(NamedTuple):
 
 REMEDIES: Mapping[str, Remedy] = {
     "unknown-type": Remedy(
-        "they have no type, or one that is none",
+        "they have no known type",
         'Send one JSON object a record, with "type": "report".',
     ),
     "not-json": Remedy(
@@ -120,7 +120,7 @@ REMEDIES: Mapping[str, Remedy] = {
         "Give each record the asset's name as its key, or as asset in its value.",
     ),
     "bad-agent": Remedy(
-        "they name no agent", f'Send "agent", which must not begin with {USER_PREFIX}'
+        "they name no agent", f'Send "agent", which must not begin with {USER_PREFIX}.'
     ),
     "wrong-partition": Remedy(
         "they came on a wrong partition again", "Use the partitioner murmur2_random."

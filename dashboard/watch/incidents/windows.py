@@ -43,6 +43,7 @@ from dashboard.core.states.vocabularies import (
 )
 from dashboard.watch.annotations.models import MAX_WORK
 from dashboard.watch.incidents.models import (
+    ALL,
     BACK_MS,
     COVERS,
     FILTER,
@@ -119,6 +120,7 @@ WINDOW_INCIDENT_TABLE = Table(
 
 EVERY = "*"
 """Stands for all scenarios in the form."""
+EXPECTED_ASSETS = f"Choose which assets; “{COVERS[ALL]}” is one of the choices."
 
 
 class WindowForm(WeeklyForm):
@@ -132,7 +134,7 @@ class WindowForm(WeeklyForm):
         choices=list(COVERS.items()),
         widget=forms.RadioSelect,
         label="Covers",
-        error_messages={"required": "Expected which assets: all of them, too, is a choice."},
+        error_messages={"required": EXPECTED_ASSETS},
     )
     filter = forms.CharField(
         required=False,

@@ -13,7 +13,9 @@ from support.web.world import World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("stopped_clock")]
 
-SAID = "is another site"
+SAID = (
+    "is another site. Names that differ only in case, spaces, quotes or Unicode form are different"
+)
 
 
 @pytest.mark.parametrize(

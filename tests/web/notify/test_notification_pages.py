@@ -88,7 +88,10 @@ def test_no_scenario_and_no_day_are_not_all_of_them(client: Client, channel: Cha
     new = client.get(f"{RULES}new/").context["form"]
     assert not new["scenarios"].value()
     assert len(new["hours_days"].value()) == 7
-    for name, expected in (("scenarios", "all scenarios, too"), ("hours_days", "Expected days")):
+    for name, expected in (
+        ("scenarios", "“All scenarios” is one of"),
+        ("hours_days", "Expected days"),
+    ):
         sent = fields(channel, store="1", **{name: []})
         assert expected in error_of(client.post(f"{RULES}new/", sent), name)
     assert not Rule.objects.exists()

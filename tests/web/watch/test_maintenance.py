@@ -306,7 +306,10 @@ def test_a_list_needs_names_and_one_scenario(client: Client):
 def test_nothing_chosen_is_not_everything(client: Client):
     chosen = client.get("/maintenance/new/").context["form"]
     assert chosen["covers"].value() is None
-    for name, expected in (("covers", "Expected which assets"), ("scenario", "This field is")):
+    for name, expected in (
+        ("covers", "Choose which assets; “all assets” is"),
+        ("scenario", "This field is"),
+    ):
         for nothing in ({name: ""}, {}):
             given = {key: value for key, value in FORM.items() if key != name} | nothing
             assert error_of(client.post("/maintenance/new/", given), name).startswith(expected)

@@ -47,7 +47,7 @@ class Mistake(NamedTuple):
 
 NOT_JSON = "Its reports are refused: they are not JSON"
 ONE_OBJECT = "Send one JSON object a record, without a byte order mark."
-NO_TYPE = "Its reports are refused: they have no type, or one that is none"
+NO_TYPE = "Its reports are refused: they have no known type"
 TYPE = 'Send one JSON object a record, with "type": "report".'
 MISTAKES = {
     "no type": Mistake(value(type=...), NO_TYPE, TYPE),
@@ -73,7 +73,7 @@ MISTAKES = {
     "an operator's name": Mistake(
         value(agent="user:olga"),
         "Its reports are refused: they name no agent",
-        'Send "agent", which must not begin with user:',
+        'Send "agent", which must not begin with user:.',
         UNNAMED,
     ),
     "too large": Mistake(
