@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 from uuid import uuid4
 
+import pandas as pd
 import pytest
 from pyspark.sql.streaming.tws_tester import TwsTester
 
@@ -17,7 +19,7 @@ from streaming.fold.plan import Plan
 from streaming.fold.processor import SourceRow, TallyProcessor, _dump_headers, _load_headers
 from streaming.fold.rules import dump_rule
 from support.histories.batch_feed import BUCKET, feed
-from support.spark.kernel_replay import Log, Replay
+from support.spark.kernel_replay import Log, Replay, SinkRecord
 from wire.forward import MAX_FORWARDED, TIME, forward_headers
 from wire.partitioner import partition_of
 from wire.source import encode_command, encode_leave, encode_report, encode_tick
@@ -94,8 +96,11 @@ def records() -> list[ConsumerRecord]:
     ]
 
 
-def sent(row: dict[str, object]) -> tuple[object, ...]:
-    return row["topic"], row["key"], row["value"], _load_headers(str(row["headers"]))
+def sent(row: dict[str, Any]) -> SinkRecord:
+    """What the Python engine emits, as the kernel's harness gives it."""
+    headers = tuple(_load_headers(str(row["headers"])))
+    partition = None if pd.isna(row["partition"]) else int(row["partition"])
+    return SinkRecord(row["topic"], row["key"], row["value"], headers, partition)
 
 
 @pytest.mark.parametrize("cut", [1, 7, 1000])
@@ -103,8 +108,7 @@ def test_both_engines_forward_the_same_records(replay: Replay, cut: int) -> None
     plan = Plan("", 1, {"watch": PARTITIONS}, {BUCKET: dump_rule(RULE)})
     log = records()
     (played,) = replay.run(plan, [Log(str(BUCKET), log, cut, 3)])
-    kernel = [(r.topic, r.key, r.value, r.headers) for r in played.records]
-    kernel = [row for row in kernel if row[0] != "job.buckets"]
+    kernel = [row for row in played.records if row.topic != "job.buckets"]
     rows = [
         SourceRow(
             m.key, m.value, m.offset, m.timestamp, _dump_headers(m.headers) if m.headers else None
@@ -116,10 +120,10 @@ def test_both_engines_forward_the_same_records(replay: Replay, cut: int) -> None
         for row in feed(TwsTester(TallyProcessor(plan)), rows)
         if row["topic"] != "job.buckets"
     ]
-    assert [row for row in kernel if row[0] == "watch.reports"] == [
-        row for row in python if row[0] == "watch.reports"
-    ]
+    forwarded = [row for row in python if row.topic == "watch.reports"]
+    assert [row for row in kernel if row.topic == "watch.reports"] == forwarded
     assert kernel == python
-    forwarded = [row for row in python if row[0] == "watch.reports"]
     assert 100 < len(forwarded) < len(log)
-    assert {row[0] for row in python} == {"watch.reports", "watch.states", "dead-letters"}
+    assert {row.topic for row in python} == {"watch.reports", "watch.states", "dead-letters"}
+    assert all(row.partition == partition_of(row.key or b"", PARTITIONS) for row in forwarded)
+    assert {row.partition for row in python if row.topic != "watch.reports"} == {None}

@@ -26,6 +26,7 @@ from support.histories.sharedlog import PARTITIONS, SCENARIOS, damaged_reports, 
 from support.run.selection import examples
 from support.spark.kernel_replay import Log, Replay, SinkRecord
 from wire.forward import forward_headers
+from wire.partitioner import partition_of
 from wire.sink import MAX_DEAD_VALUE, encode_headers, encode_state
 from wire.snapshot import Emitted
 from wire.source import decode_placed
@@ -49,7 +50,8 @@ def folded(plan: Plan, bucket: BucketId, log: list[ConsumerRecord]) -> list[Sink
             kept = [(name, value or b"") for name, value in m.headers]
             own = forward_headers(bucket.partition, m.offset, m.timestamp, kept)
             key = record.record.asset.encode()
-            out.append(SinkRecord(topics.reports(bucket.scenario), key, m.value, tuple(own)))
+            topic, right = topics.reports(bucket.scenario), partition_of(key, partitions)
+            out.append(SinkRecord(topic, key, m.value, tuple(own), right))
         for emission in fold.apply(record, m.offset, m.timestamp):
             if isinstance(emission, DeadLetter):
                 reason = (("reason", emission.reason.encode()),)

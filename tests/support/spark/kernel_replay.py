@@ -38,12 +38,13 @@ class Log(NamedTuple):
 
 
 class SinkRecord(NamedTuple):
-    """What the kernel emits."""
+    """What the kernel emits. partition: None: the key's."""
 
     topic: str
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
+    partition: int | None = None
 
 
 class Played(NamedTuple):
@@ -116,7 +117,8 @@ def _records(out: io.BytesIO) -> Iterator[SinkRecord]:
         topic = out.read(length).decode()
         key, value = _bytes(out), _bytes(out)
         headers = tuple((str(_text(out)), _bytes(out) or b"") for _ in range(_integer(out)))
-        yield SinkRecord(topic, key, value, headers)
+        partition = _integer(out)
+        yield SinkRecord(topic, key, value, headers, None if partition < 0 else partition)
 
 
 def _state(out: io.BytesIO) -> State:

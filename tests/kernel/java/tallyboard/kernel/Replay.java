@@ -106,6 +106,7 @@ public final class Replay {
         put(Sink.bytes(header.name()));
         put(header.value());
       }
+      OUT.writeInt(record.partition() == null ? -1 : record.partition());
     } catch (IOException error) {
       throw new IllegalStateException(error);
     }
