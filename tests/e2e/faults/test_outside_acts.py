@@ -36,6 +36,7 @@ vote_lifetime = "6h"
 states = [{{ name = "bad" }}, {{ name = "good" }}]
 rule = {{ kind = "latest" }}
 """
+RULES = "/api/v1/notifications/rules"
 PROCESSES = ("job", "materialiser", "web", "worker", "notifier", "broker")
 
 
@@ -156,13 +157,24 @@ class Trial:
     def process_killed(self) -> None:
         self.stack.kill(self.chance.choice(PROCESSES))
 
+    def make_rule(self) -> None:
+        """Have a rule tell of everything, by a channel whose receiver is nobody."""
+        fields = {"name": "nobody", "address": "nobody@example.invalid", "most": 60, "window": "1h"}
+        own = {"Referer": self.stack.url}
+        page = self.client.post("/notifications/channels/new/mail/", data=fields, headers=own)
+        numbers = re.findall(r"/notifications/channels/([0-9]+)/", page.text)
+        assert numbers, page.text[:2000]
+        body = {"name": "All", "definition": {"stages": [{"channels": [int(numbers[0])]}]}}
+        answer = self.rest("POST", RULES, json=body)
+        assert answer.status_code == 200, answer.text
+
     def rule_switched(self) -> None:
-        rules = self.rest("GET", "/api/v1/notifications/rules").json()["items"]
-        for rule in rules[:1]:
-            self.rest(
-                "PUT", f"/api/v1/notifications/rules/{rule['id']}",
-                json={**rule, "enabled": not rule["enabled"]},
-            )  # fmt: skip
+        [rule] = self.rest("GET", RULES).json()["items"]
+        address = f"{RULES}/{rule['id']}"
+        # Of whichever revision: it is sent again where a process was killed before it answered.
+        switched = {**rule, "enabled": not rule["enabled"], "revision": None}
+        answer = self.rest("PUT", address, json=switched)
+        assert answer.status_code == 200, answer.text
 
     # ---- the oracle -----------------------------------------------------------------------------
 
@@ -233,7 +245,9 @@ def trial(tmp_path: Path, jars_dir: Path) -> Iterator[Trial]:
     own = Stack(tmp_path / "data", jars_dir=jars_dir, scenarios=file, only=PROCESSES)
     own.start(300)
     with own.logged_in("admin") as client:
-        yield Trial(own, client)
+        trial = Trial(own, client)
+        trial.make_rule()
+        yield trial
     own.stop()
 
 
