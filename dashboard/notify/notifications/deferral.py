@@ -7,6 +7,9 @@ it knows of the begin. This holds the lock of the rules, whose messages replace 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from uuid import NAMESPACE_OID, uuid5
+
 import msgspec
 from django.db import transaction
 from django.db.models import Q
@@ -14,9 +17,12 @@ from django.db.models import Q
 from dashboard.core.common.sql import lock_until_commit
 from dashboard.core.common.times import Clock, now_ms
 from dashboard.core.states import models
+from dashboard.core.states.queries import listed
+from dashboard.notify.notifications import texts
 from dashboard.notify.notifications.decisions import OVER_BEFORE, RULE_OFF, read_rule
 from dashboard.notify.notifications.models import (
     GIVEN_UP,
+    MAX_REASON,
     NOT_SENT,
     WAITED,
     Group,
@@ -37,11 +43,13 @@ from dashboard.notify.notifications.outbox import (
     DELIVERED,
     MessageDraft,
     Recipient,
+    defer,
+    only_one,
     put,
 )
 from domain.notifications.deferral import is_past, why_waiting
+from domain.notifications.group import OPENED, SUMMARY, group_from_plain
 from domain.notifications.group import Group as GroupState
-from domain.notifications.group import group_from_plain
 from domain.notifications.machine import Send
 from domain.notifications.rule import Rule as RuleValue
 from domain.notifications.rule import Stage
@@ -87,6 +95,48 @@ def defer_lost(row: Message, now: int) -> None:
     models.add_counts({(DELIVERED, why): n})
 
 
+def defer_parts(summary: Message, why: str, now: int) -> None:
+    """Defer what a summary that is given up stands for, as nobody was told of it; what is about no
+    group is given up with it. Its own alarm was about all of it, so these raise none."""
+    if summary.kind != SUMMARY:
+        return
+    for group in _groups_of(summary):
+        _defer_group(summary, group, why, now)
+    parts = summary.parts()
+    summaries = list(parts.filter(kind=SUMMARY).select_related("rule", "channel"))
+    parts.exclude(group=None).await_receiver(why, now, ended_at=None, unreached_at=now)
+    parts.update(status=GIVEN_UP, reason=why[:MAX_REASON], unreached_at=now)
+    for part in summaries:
+        defer_parts(part, why, now)
+
+
+def _groups_of(summary: Message) -> Iterable[Group]:
+    """Return the groups that a rule's summary tells its recipient of, and that go on."""
+    if summary.rule is None:
+        return ()
+    groups = summary.rule.groups.open().filter(stage__gt=summary.stage or 0)
+    return groups.filter(token__in=listed(texts.groups_in(summary.text)))
+
+
+def _defer_group(summary: Message, group: Group, why: str, now: int) -> None:
+    """Defer a message about a group for the recipient of a summary, as of when that was written:
+    what was sent since says it. It has one occasion, whichever way the summary went."""
+    members = group_from_plain(msgspec.json.decode(group.state)).notified_members()
+    draft = MessageDraft(
+        OPENED,
+        texts.subject_of(OPENED, members),
+        summary.text,
+        only_one(member.scenario for member in members),
+        why=summary.why,
+        rule=summary.rule,
+        group=group,
+        stage=summary.stage,
+        occasion=str(uuid5(NAMESPACE_OID, f"{summary.occasion} {group.token}")),
+    )
+    receiver = Recipient("", summary.recipient, summary.channel, summary.rota)
+    defer(receiver, draft, why, summary.created_at, alarmed_at=now)
+
+
 def _read(row: Message, now: int) -> DeferredMessage:
     return DeferredGroupMessage(row, row.group, now) if row.group else DeferredMessage(row, now)
 
@@ -118,7 +168,8 @@ class DeferredMessage:
         return ""
 
     def put(self, targets: list[Recipient]) -> None:
-        """Put it into the outbox as it is."""
+        """Put it into the outbox as it is, with the messages that it stands for."""
+        self.row.parts().update(ended_at=self.now)
         for target in targets:
             put(target, self._copy(target), self.now)
 

@@ -23,6 +23,7 @@ from dashboard.core.states import models
 from dashboard.core.states.queries import listed
 from dashboard.notify.notifications import texts
 from dashboard.notify.notifications.channels import CHANNELS, Obstacle, Undelivered
+from dashboard.notify.notifications.deferral import defer_parts
 from dashboard.notify.notifications.models import (
     FAILED,
     GIVEN_UP,
@@ -332,11 +333,14 @@ class DeliveryAttempt:
             models.add_counts({(DELIVERED, "given up" if over else "failed"): 1})
 
     def _give_up(self, why: str, failure: Undelivered, now: int) -> None:
-        """Give the message up; one about a group is deferred unless a retry would fail too."""
-        if failure.final or self.message.group_id is None:
-            self._update(status=GIVEN_UP, reason=why[:MAX_REASON], ended_at=now)
-        else:
+        """Give the message up; one about a group is deferred unless a retry would fail too, and so
+        are those that a summary stands for."""
+        if not failure.final and self.message.group_id is not None:
             self._held().await_receiver(why, now)
+            return
+        ended = self._update(status=GIVEN_UP, reason=why[:MAX_REASON], ended_at=now)
+        if ended and not failure.final:
+            defer_parts(self.message, why, now)
 
     def _held(self) -> MessageQuerySet:
         """Return the message if this worker still holds it."""

@@ -565,11 +565,11 @@ class MessageQuerySet(models.QuerySet["Message"]):
         under_way = Q(status__in=OPEN) & ~Q(means="")
         return self.filter(under_way | Q(status=SENT) | Q(reason=MERGED))
 
-    def await_receiver(self, reason: str, until: int) -> int:
+    def await_receiver(self, reason: str, until: int, **fields: object) -> int:
         """Take their address away, until there is one again, and return how many lost it. until:
-        when to look for one, Unix ms."""
+        when to look for one, Unix ms; fields: what else changes."""
         lost = {"means": "", "user": None, "lease": "", "lease_until": 0}
-        return self.update(status=HELD, reason=reason[:MAX_REASON], next_at=until, **lost)
+        return self.update(status=HELD, reason=reason[:MAX_REASON], next_at=until, **lost, **fields)
 
     def end_open(self, status: str, reason: str, now: int) -> int:
         """End those that still need work, and return how many did."""
@@ -677,6 +677,14 @@ class Message(models.Model):
     def is_follow_up(self) -> bool:
         """Return whether its thread began with another message."""
         return bool(self.thread) and self.thread != str(self.pk)
+
+    def parts(self) -> MessageQuerySet:
+        """Return the messages that a channel's limit has put into this one. They ended as it was
+        written, which an index finds."""
+        if self.kind != SUMMARY or self.rule_id is not None:
+            return Message.objects.none()
+        rows = Message.objects.filter(channel=self.channel_id, ended_at=self.created_at)
+        return rows.filter(recipient=self.recipient, status=NOT_SENT, reason=MERGED)
 
 
 class Attempt(models.Model):

@@ -111,9 +111,13 @@ def put(target: Recipient, draft: MessageDraft, now: int, *, dedupe: str = "") -
     return Message.objects.get(dedupe=dedupe) if dedupe else row
 
 
-def defer(target: Recipient, draft: MessageDraft, reason: str, now: int) -> None:
-    """Store a message whose receiver cannot be reached. target: its name, without means."""
+def defer(
+    target: Recipient, draft: MessageDraft, reason: str, now: int, alarmed_at: int | None = None
+) -> None:
+    """Store a message whose receiver cannot be reached. target: its name, without means;
+    alarmed_at: when there was an alarm, if another message has raised it."""
     row = _row(target, draft, now, "")
+    row.unreached_at = alarmed_at
     row.status, row.reason, row.next_at = HELD, reason[:MAX_REASON], now + DEFERRED_MS
     row.save(force_insert=True)
 

@@ -84,6 +84,11 @@ def group_url(token: str) -> str:
     return f"{settings.TALLYBOARD.own_url}/notifications/ack/{token}/"
 
 
+def groups_in(text: str) -> list[str]:
+    """Return the tokens of the groups whose pages the lines of a summary lead to."""
+    return re.findall(r"^- .*/notifications/ack/([\w-]+)/$", text, re.MULTILINE)
+
+
 def subject(send: Send) -> str:
     """Return the subject of a message."""
     return subject_of(send.kind, send.members)

@@ -13,7 +13,9 @@ from dashboard.notify.notifications.deferral import (
     DeferredMessage,
     carry_deferred,
     defer_lost,
+    defer_parts,
 )
+from dashboard.notify.notifications.delivery import alarm
 from dashboard.notify.notifications.models import (
     GIVEN_UP,
     HELD,
@@ -22,6 +24,7 @@ from dashboard.notify.notifications.models import (
     WAITED,
     Channel,
     Message,
+    PushSubscription,
     RotaShift,
 )
 from dashboard.notify.notifications.on_call import NOBODY, OVER_UNTOLD, UNREACHED_REASONS
@@ -33,6 +36,7 @@ from domain.notifications.group import (
     OPENED,
     REMINDER,
     RESOLVED,
+    SUMMARY,
     Group,
     Member,
 )
@@ -283,6 +287,135 @@ def test_what_failed_for_a_day_is_tried_on_and_alarmed_each_day(bench: Bench) ->
     bench.refused = None
     bench.at(50 * 60)
     assert subjects(bench).count("shop under attack") == 1
+
+
+def away_for_a_day(bench: Bench) -> None:
+    """Have the channel take nothing from now on, for longer than a message is tried."""
+    bench.refused = Undelivered("no answer", unreachable=True)
+    for minute in range(bench.minute, bench.minute + 25 * 60, 10):
+        bench.at(minute)
+
+
+def back(bench: Bench) -> list[Message]:
+    """Have the channel answer again, and return what it gets in an hour."""
+    bench.refused, since = None, len(bench.sent)
+    for minute in range(bench.minute + 10, bench.minute + 70, 10):
+        bench.at(minute)
+    return [each for _, each in bench.sent[since:] if each.channel == bench.channel]
+
+
+def begun(told: list[Message]) -> list[str]:
+    """Return the subjects of the openings among these."""
+    return sorted(each.subject for each in told if each.kind == OPENED)
+
+
+def test_what_goes_on_of_a_rules_summary_that_is_given_up_is_told_by_group(bench: Bench) -> None:
+    bench.define(most=1, group_by=["asset"], repeat_ms=None)
+    for asset in ("shop", "forum", "blog"):
+        ATTACK.begin(bench, asset)
+    bench.refused = REFUSED
+    bench.at(0)
+    ATTACK.end(bench, "blog")
+    away_for_a_day(bench)
+    assert Message.objects.get(kind=SUMMARY).status == GIVEN_UP
+    assert begun(back(bench)) == ["forum under attack", "shop under attack"]
+    ATTACK.end(bench, "shop")
+    assert [each.kind for each in back(bench)] == [RESOLVED]
+
+
+def test_what_goes_on_of_a_channels_summary_that_is_given_up_is_told_by_group(bench: Bench) -> None:
+    bench.define(most=100, group_by=["asset"], repeat_ms=None)
+    Channel.objects.update(most=2)
+    ATTACK.begin(bench, "known")
+    bench.at(0)
+    bench.minute = 30
+    Channel.objects.update(most=3)
+    for asset in ("shop", "forum", "blog"):
+        ATTACK.begin(bench, asset)
+    ATTACK.end(bench, "known")
+    bench.refused = REFUSED
+    bench.at(30)
+    assert Message.objects.get(kind=SUMMARY).subject == "3 messages in one"
+    Channel.objects.update(most=60)
+    away_for_a_day(bench)
+    told = back(bench)
+    assert begun(told) == ["blog under attack", "forum under attack", "shop under attack"]
+    [end] = [each for each in told if each.kind == RESOLVED]
+    assert end.subject.startswith("Over: known"), "its begin was told"
+    assert len(told) == 4
+
+
+def test_a_summary_in_another_one_that_is_given_up_is_told_by_group(bench: Bench) -> None:
+    bench.define(most=1, group_by=["asset"], repeat_ms=None)
+    bench.refused = REFUSED
+    for asset in ("shop", "forum"):
+        ATTACK.begin(bench, asset)
+    [target] = targets_of_channel(bench.channel)
+    put(target, MessageDraft("test", "a test", ""), bench.now - 1)
+    Channel.objects.update(most=1)
+    bench.at(0)
+    Channel.objects.update(most=60)
+    away_for_a_day(bench)
+    ended = Message.objects.filter(kind=SUMMARY).values_list("status", flat=True)
+    assert list(ended) == [GIVEN_UP, GIVEN_UP]
+    assert begun(back(bench)) == ["forum under attack", "shop under attack"]
+
+
+def test_a_summary_that_was_deferred_keeps_what_it_stands_for(bench: Bench) -> None:
+    bench.define(most=100, group_by=["asset"], repeat_ms=None)
+    Channel.objects.update(most=1)
+    bench.refused = REFUSED
+    for asset in ("shop", "forum"):
+        ATTACK.begin(bench, asset)
+    bench.at(0)
+    Channel.objects.update(most=60)
+    switch(enabled=False)
+    bench.at(1)
+    switch(enabled=True)
+    away_for_a_day(bench)
+    assert begun(back(bench)) == ["forum under attack", "shop under attack"]
+
+
+def test_a_summary_that_is_given_up_raises_one_alarm(bench: Bench) -> None:
+    bench.define(most=1, group_by=["asset"], repeat_ms=None)
+    for asset in ("shop", "forum"):
+        ATTACK.begin(bench, asset)
+    bench.refused = REFUSED
+    bench.at(0)
+    last_resort()
+    bench.at(5)
+    assert Message.objects.filter(kind="unreached").count() == 1
+    bench.minute = 24 * 60
+    [row] = Message.objects.filter(kind=SUMMARY)
+    defer_parts(row, "no answer", bench.now)
+    Message.objects.filter(pk=row.pk).update(status=GIVEN_UP, ended_at=bench.now)
+    assert Message.objects.deferred().count() == 2
+    alarm(lambda: bench.now)
+    assert Message.objects.filter(kind="unreached").count() == 1
+
+
+def test_each_group_of_a_summary_to_a_user_is_once_in_the_inbox(bench: Bench) -> None:
+    to_rota(bench)
+    bench.define(most=1, group_by=["asset"], repeat_ms=None)
+    bench.rota.kinds = ["mail", "push"]
+    bench.rota.save()
+    nina = User.objects.get(username="nina")
+    PushSubscription.objects.create(user=nina, endpoint="https://push", created_at=1)
+    for asset in ("shop", "forum"):
+        ATTACK.begin(bench, asset)
+    while decide(lambda: bench.now):
+        pass
+    for row in Message.objects.filter(kind=SUMMARY):
+        Message.objects.filter(pk=row.pk).update(status=GIVEN_UP, ended_at=bench.now)
+        defer_parts(row, "no answer", bench.now)
+    bench.minute = 1
+    carry_deferred(lambda: bench.now)
+    told = Message.objects.filter(user=nina, kind=OPENED)
+    assert sorted(told.values_list("means", "subject")) == [
+        ("mail", "forum under attack"), ("mail", "shop under attack"),
+        ("push", "forum under attack"), ("push", "shop under attack"),
+    ]  # fmt: skip
+    assert Message.objects.inbox_of(nina).filter(kind=OPENED).count() == 2
 
 
 # ---- once ---------------------------------------------------------------------------------------
