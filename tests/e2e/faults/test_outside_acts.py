@@ -53,6 +53,7 @@ class Trial:
         self.assets: list[str] = []
         self.acts: Counter[str] = Counter()
         self.number = 0
+        self.rule = ""
         self.slowest = 0.0
 
     # ---- reports of something bad ---------------------------------------------------------------
@@ -159,21 +160,21 @@ class Trial:
 
     def make_rule(self) -> None:
         """Have a rule tell of everything, by a channel whose receiver is nobody."""
-        fields = {"name": "nobody", "address": "nobody@example.invalid", "most": 60, "window": "1h"}
-        own = {"Referer": self.stack.url}
-        page = self.client.post("/notifications/channels/new/mail/", data=fields, headers=own)
-        numbers = re.findall(r"/notifications/channels/([0-9]+)/", page.text)
-        assert numbers, page.text[:2000]
-        body = {"name": "All", "definition": {"stages": [{"channels": [int(numbers[0])]}]}}
+        given = {"name": "nobody", "address": "nobody@example.invalid"}
+        given |= {"most": "60", "window": "1h", "enabled": "on"}
+        page = self._sent("/notifications/channels/new/mail/", given)
+        numbers = re.findall(r"/notifications/channels/([0-9]+)/", page)
+        assert numbers, page[:2000]
+        body = {"name": "All", "definition": {"stages": [{"channels": [max(map(int, numbers))]}]}}
         answer = self.rest("POST", RULES, json=body)
         assert answer.status_code == 200, answer.text
+        self.rule = f"{RULES}/{answer.json()['id']}"
 
     def rule_switched(self) -> None:
-        [rule] = self.rest("GET", RULES).json()["items"]
-        address = f"{RULES}/{rule['id']}"
+        rule = self.rest("GET", self.rule).json()
         # Of whichever revision: it is sent again where a process was killed before it answered.
         switched = {**rule, "enabled": not rule["enabled"], "revision": None}
-        answer = self.rest("PUT", address, json=switched)
+        answer = self.rest("PUT", self.rule, json=switched)
         assert answer.status_code == 200, answer.text
 
     # ---- the oracle -----------------------------------------------------------------------------
@@ -198,18 +199,23 @@ class Trial:
         row = answer.json()
         return "bad" in (row["state"], row.get("disputed"))
 
+    def _sent(self, address: str, given: dict[str, str], action: str = "") -> str:
+        """Send a page's form as a browser does, and return the page that answers."""
+        page = self.client.get(address).text
+        fields = dict(re.findall(r'<input type="hidden" name="([\w-]+)" value="([^"]*)"', page))
+        own = {"Referer": self.stack.url}
+        answer = self.client.post(action or address, data=fields | given, headers=own)
+        assert answer.status_code == 200, answer.text[:2000]
+        return answer.text
+
     def _banner(self, words: str) -> bool:
         return words in self.rest("GET", "/s/lab/").text
 
     def _read_new_log(self) -> None:
         """Do what the banner leads to: review the replay of the new log, and confirm it."""
         address = "/replay/?query=kernel&scenario=lab&start=earliest"
-        page = self.client.get(address).text
-        fields = dict(re.findall(r'<input type="hidden" name="([\w-]+)" value="([^"]*)"', page))
-        fields |= {"typed": "lab", "reason": "the topic was created again"}
-        own = {"Referer": self.stack.url}
-        answer = self.client.post("/replay/start/", data=fields, headers=own)
-        assert answer.status_code == 200, answer.text[:2000]
+        given = {"typed": "lab", "reason": "the topic was created again"}
+        self._sent(address, given, "/replay/start/")
         wait_until(lambda: not self._banner("The job waits"), 120, "the new log is not read")
 
     def round(self) -> None:
