@@ -381,7 +381,7 @@ def lately(scenario: Scenario, agents: Iterable[str] | None, now: int) -> dict[s
 
 def _newest_reasons(rows: QuerySet[Any]) -> dict[str, str]:
     """Return why reports were refused last, by agent: of rows as new, that with the most."""
-    told = rows.exclude(reason="").order_by("last", "refused")
+    told = rows.exclude(reason="").order_by("last", "refused", "pk")
     return dict(told.values_list("agent", "reason"))
 
 
